@@ -5,7 +5,9 @@ use crate::perf::cli::{
     ReadBandwidthArgs, RpcArgs, SendBandwidthArgs, TcpBandwidthArgs, TcpLatencyArgs,
 };
 use crate::perf::{bandwidth, fetch, latency, raw, rpc, tcp};
-use crate::{devinfo, fabric, file, lab, pcap, perftest_peer, ping, rping, run, stat, switch, tunnel};
+use crate::{
+    devinfo, fabric, file, hostping, lab, pcap, perftest_peer, ping, rping, run, stat, switch, tunnel,
+};
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;
 
@@ -99,6 +101,7 @@ pub const ALL: &[Subcommand] = &[
     Subcommand::new("rping", Diagnose, rping::Args::command, rping::main),
     Subcommand::new("perftest", Diagnose, perftest_peer::Args::command, perftest_peer::main),
     Subcommand::new("devinfo", Diagnose, devinfo::Cli::command, devinfo::main),
+    Subcommand::new("hostping", Diagnose, hostping::Cli::command, hostping::main),
     Subcommand::new("stat", Diagnose, stat::tool::Cli::command, stat::tool::main),
     Subcommand::new("pcap", Diagnose, pcap::Cli::command, pcap::main),
     Subcommand::new("run", Run, run::Cli::command, run::main),

@@ -1,0 +1,200 @@
+//! Settings of the machine that make any polling program slow, found without sending a packet.
+
+mod host;
+#[cfg(test)]
+mod tests;
+
+pub use host::Host;
+
+use super::finding::Finding;
+use verbs_api::{DeviceSpec, Driver, Hugepages, Pmtu, Transport};
+
+/// All checks, for `device` if one is named.
+///
+/// What the machine does not tell is [`Unknown`](super::finding::Level::Unknown).
+#[must_use]
+pub fn check(host: &Host, device: Option<&DeviceSpec>) -> Vec<Finding> {
+    let mut found =
+        vec![governor(host), nodes(host, device), hugepages(host, device), cores(host, device), quota(host)];
+    found.extend(device.map(|device| mtu(host, device)));
+    found
+}
+
+/// A governor that saves power lets the clock follow the load, which for a program that waits for
+/// messages comes and goes.
+fn governor(host: &Host) -> Finding {
+    let governors: Vec<(usize, String)> =
+        host.allowed_cpus().into_iter().filter_map(|cpu| Some((cpu, host.governor(cpu)?))).collect();
+    let slow: Vec<&(usize, String)> =
+        governors.iter().filter(|(_, governor)| governor != "performance").collect();
+    match (governors.first(), slow.first()) {
+        (None, _) => Finding::unknown("governor", "no governor can be seen, as in most virtual machines"),
+        (_, None) => Finding::good("governor", "performance on all CPUs that this process may use"),
+        (_, Some((cpu, governor))) => Finding::warning(
+            "governor",
+            format!(
+                "{governor} on {} of {} CPUs, of which CPU {cpu} is the first",
+                slow.len(),
+                governors.len()
+            ),
+            "cpupower frequency-set -g performance",
+        ),
+    }
+}
+
+/// A core, its memory and its NIC that are on different nodes meet by the link between these.
+fn nodes(host: &Host, device: Option<&DeviceSpec>) -> Finding {
+    const NAME: &str = "NUMA";
+    let nodes = host.nodes();
+    let [_, _, ..] = nodes.as_slice() else {
+        return match nodes.first() {
+            Some(_) => Finding::good(NAME, "the machine has one node"),
+            None => Finding::unknown(NAME, "the machine does not tell its nodes"),
+        };
+    };
+    let allowed = host.allowed_cpus();
+    let used: Vec<usize> = nodes
+        .into_iter()
+        .filter(|node| host.cpus_of_node(*node).iter().any(|cpu| allowed.contains(cpu)))
+        .collect();
+    let near = device.and_then(|device| host.node_of(device));
+    let remedy = |node: usize| format!("start the program by numactl --cpunodebind={node} --membind={node}");
+    match (used.as_slice(), near) {
+        ([node], Some(near)) if *node != near => Finding::bad(
+            NAME,
+            format!("the NIC is on node {near}, and this process may use CPUs of node {node} only"),
+            remedy(near),
+        ),
+        ([node], _) => Finding::good(NAME, format!("this process may use CPUs of node {node} only")),
+        (_, near) => Finding::warning(
+            NAME,
+            format!("this process may use CPUs of {} nodes, and its memory may be on another", used.len()),
+            remedy(near.unwrap_or_default()),
+        ),
+    }
+}
+
+fn hugepages(host: &Host, device: Option<&DeviceSpec>) -> Finding {
+    const NAME: &str = "huge pages";
+    const REMEDY: &str = "sysctl vm.nr_hugepages=512 reserves a gigabyte of them";
+    let required = device.is_some_and(|device| device.hugepages == Hugepages::On);
+    match host.free_hugepages() {
+        None => Finding::unknown(NAME, "/proc/meminfo does not tell"),
+        Some(0) if required => Finding::bad(NAME, "none are free, and the device has hugepages=on", REMEDY),
+        Some(0) => {
+            Finding::warning(NAME, "none are free: large buffers move about a tenth slower without", REMEDY)
+        }
+        Some(free) => Finding::good(NAME, format!("{free} are free")),
+    }
+}
+
+/// A thread that polls needs a core for itself, and so does its peer on this machine.
+fn cores(host: &Host, device: Option<&DeviceSpec>) -> Finding {
+    const NAME: &str = "cores";
+    let allowed = host.allowed_cpus();
+    if let Some(Driver::Thread { cpu: Some(cpu) }) = device.and_then(|device| device.driver) {
+        let siblings = host.siblings(cpu);
+        if !allowed.contains(&cpu) {
+            let words = format!("the device has poll=thread@{cpu}, and this process may not use that CPU");
+            return Finding::bad(NAME, words, format!("choose one of {allowed:?}, or widen its cpuset"));
+        }
+        if let Some(other) = siblings.iter().find(|sibling| **sibling != cpu) {
+            return Finding::warning(
+                NAME,
+                format!("CPU {cpu}, where the device polls, is one half of a core; CPU {other} is the other"),
+                format!("keep everything else away from CPU {other}, or switch it off"),
+            );
+        }
+    }
+    match (allowed.len(), host.load()) {
+        (0, _) => Finding::unknown(NAME, "the machine does not tell which CPUs this process may use"),
+        (1, _) => Finding::warning(
+            NAME,
+            "this process may use one CPU: if a peer or a thread polls there too, they take turns of milliseconds",
+            "give it another CPU by taskset, or let the programs sleep: poll=hybrid",
+        ),
+        (count, Some(load)) if load > count_of(count) => Finding::warning(
+            NAME,
+            format!("in the last minute {load} threads wanted to run at once, and there are {count} CPUs"),
+            "find them with top -H; programs that poll should have cores of their own",
+        ),
+        (count, _) => Finding::good(NAME, format!("this process may use {count} CPUs")),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 CPUs")]
+const fn count_of(cpus: usize) -> f64 {
+    cpus as f64
+}
+
+/// A control group with less than its threads ask for stops all of them for the rest of a period.
+fn quota(host: &Host) -> Finding {
+    const NAME: &str = "quota";
+    let cpus = count_of(host.allowed_cpus().len());
+    match host.quota() {
+        None => Finding::good(NAME, "no control group limits the CPU time of this process"),
+        Some(quota) if quota >= cpus => Finding::good(NAME, format!("{quota} CPUs, which is all it may use")),
+        Some(quota) => {
+            let words = format!(
+                "its control group may use {quota} CPUs: a thread that polls uses one whole, and past the quota all are stopped"
+            );
+            let remedy = "raise cpu.max of the group (CPUQuota= of a service, the CPU limit of a container)";
+            if quota < 1.0 {
+                Finding::bad(NAME, words, remedy)
+            } else {
+                Finding::warning(NAME, words, remedy)
+            }
+        }
+    }
+}
+
+/// The larger the path MTU, the fewer packets, and each costs as much as a kilobyte.
+fn mtu(host: &Host, device: &DeviceSpec) -> Finding {
+    const NAME: &str = "link";
+    let (Transport::AfPacket { interface } | Transport::AfXdp { interface }) = &device.transport else {
+        return of_mtu(device.mtu.map(u32::from), "mtu= of both ends");
+    };
+    let Some(mtu) = host.mtu(interface) else {
+        return Finding::bad(
+            NAME,
+            format!("there is no interface {interface}"),
+            "ip link shows those there are",
+        );
+    };
+    if !host.is_up(interface) {
+        return Finding::bad(
+            NAME,
+            format!("{interface} is down"),
+            format!("ip link set {interface} up; is a cable in?"),
+        );
+    }
+    match device.mtu.map(u32::from) {
+        Some(asked) if asked > mtu => Finding::bad(
+            NAME,
+            format!("the device has mtu={asked}, and {interface} has {mtu}"),
+            format!("ip link set {interface} mtu {asked}, at the peer and in between, too"),
+        ),
+        asked => of_mtu(
+            asked.or(Some(mtu)),
+            &format!("ip link set {interface} mtu 4590, at the peer and in between, too"),
+        ),
+    }
+}
+
+/// Of a device with so many bytes of MTU, or with the one that shared memory has.
+fn of_mtu(mtu: Option<u32>, remedy: &str) -> Finding {
+    const NAME: &str = "link";
+    let Some(mtu) = mtu else { return Finding::good(NAME, "packets carry up to 4096 bytes") };
+    match Pmtu::largest_for(mtu) {
+        None => Finding::bad(NAME, format!("an MTU of {mtu} bytes carries no packet"), remedy),
+        Some(Pmtu::B4096) => Finding::good(NAME, "packets carry up to 4096 bytes"),
+        Some(pmtu) => Finding::warning(
+            NAME,
+            format!(
+                "with an MTU of {mtu} a packet carries {} bytes at most; 4096 need fewer packets",
+                pmtu.bytes()
+            ),
+            remedy,
+        ),
+    }
+}
