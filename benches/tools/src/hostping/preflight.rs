@@ -151,50 +151,52 @@ fn quota(host: &Host) -> Finding {
 /// The larger the path MTU, the fewer packets, and each costs as much as a kilobyte.
 fn mtu(host: &Host, device: &DeviceSpec) -> Finding {
     const NAME: &str = "link";
-    let (Transport::AfPacket { interface } | Transport::AfXdp { interface }) = &device.transport else {
-        return of_mtu(device.mtu.map(u32::from), "mtu= of both ends");
+    let (interface, best, mtu_max) = match &device.transport {
+        Transport::AfPacket { interface } => (interface, Pmtu::B4096, u32::MAX),
+        Transport::AfXdp { interface } => (interface, Pmtu::B2048, XDP_MTU_MAX),
+        // Shared memory has the MTU that it is given, and a NIC that of its driver.
+        _ => return of_mtu(device.mtu.map(u32::from), Pmtu::B4096, "give both ends mtu=4590"),
     };
     let Some(mtu) = host.mtu(interface) else {
-        return Finding::bad(
-            NAME,
-            format!("there is no interface {interface}"),
-            "ip link shows those there are",
-        );
+        let words = format!("there is no interface {interface}");
+        return Finding::bad(NAME, words, "ip link shows those that there are");
     };
+    let wanted = device.mtu.map_or(if best == Pmtu::B4096 { 4590 } else { XDP_MTU_MAX }, u32::from);
+    let remedy = format!("ip link set {interface} mtu {wanted}, at the peer and in between, too");
     if !host.is_up(interface) {
-        return Finding::bad(
-            NAME,
-            format!("{interface} is down"),
-            format!("ip link set {interface} up; is a cable in?"),
-        );
+        let remedy = format!("ip link set {interface} up; is there a cable, and a peer?");
+        return Finding::bad(NAME, format!("{interface} is down"), remedy);
     }
     match device.mtu.map(u32::from) {
-        Some(asked) if asked > mtu => Finding::bad(
-            NAME,
-            format!("the device has mtu={asked}, and {interface} has {mtu}"),
-            format!("ip link set {interface} mtu {asked}, at the peer and in between, too"),
-        ),
-        asked => of_mtu(
-            asked.or(Some(mtu)),
-            &format!("ip link set {interface} mtu 4590, at the peer and in between, too"),
-        ),
+        _ if mtu > mtu_max => {
+            let words = format!("{interface} has an MTU of {mtu}, and af_xdp can take {mtu_max}");
+            Finding::bad(NAME, words, format!("ip link set {interface} mtu {mtu_max}"))
+        }
+        Some(asked) if asked > mtu => {
+            Finding::bad(NAME, format!("the device has mtu={asked}, and {interface} has {mtu}"), remedy)
+        }
+        asked => of_mtu(asked.or(Some(mtu)), best, &remedy),
     }
 }
 
-/// Of a device with so many bytes of MTU, or with the one that shared memory has.
-fn of_mtu(mtu: Option<u32>, remedy: &str) -> Finding {
+/// A buffer of XDP's must fit a page.
+const XDP_MTU_MAX: u32 = 3438;
+
+/// Of a device with so many bytes of MTU, or with the one that shared memory has; `best` is the
+/// most that its packets can carry.
+fn of_mtu(mtu: Option<u32>, best: Pmtu, remedy: &str) -> Finding {
     const NAME: &str = "link";
-    let Some(mtu) = mtu else { return Finding::good(NAME, "packets carry up to 4096 bytes") };
+    let all = || Finding::good(NAME, format!("packets carry up to {} bytes", best.bytes()));
+    let Some(mtu) = mtu else { return all() };
     match Pmtu::largest_for(mtu) {
         None => Finding::bad(NAME, format!("an MTU of {mtu} bytes carries no packet"), remedy),
-        Some(Pmtu::B4096) => Finding::good(NAME, "packets carry up to 4096 bytes"),
-        Some(pmtu) => Finding::warning(
-            NAME,
-            format!(
-                "with an MTU of {mtu} a packet carries {} bytes at most; 4096 need fewer packets",
-                pmtu.bytes()
-            ),
-            remedy,
-        ),
+        Some(pmtu) if pmtu.bytes() >= best.bytes() => all(),
+        Some(pmtu) => {
+            let (bytes, best) = (pmtu.bytes(), best.bytes());
+            let words = format!(
+                "with an MTU of {mtu} a packet carries {bytes} bytes at most; {best} need fewer packets"
+            );
+            Finding::warning(NAME, words, remedy)
+        }
     }
 }

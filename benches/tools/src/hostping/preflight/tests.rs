@@ -148,6 +148,35 @@ const SICK: &[Sickness] = &[
         "af_packet:eth7,ip=192.168.7.1,mtu=4590",
         ("link", Level::Bad, "the device has mtu=4590, and eth7 has 1500"),
     ),
+    (
+        "xdp",
+        "sys/class/net/eth7/mtu",
+        "9000",
+        "af_xdp:eth7,ip=192.168.7.1",
+        ("link", Level::Bad, "eth7 has an MTU of 9000, and af_xdp can take 3438"),
+    ),
+    (
+        "xdp-short",
+        "sys/class/net/eth7/mtu",
+        "1500",
+        "af_xdp:eth7,ip=192.168.7.1",
+        (
+            "link",
+            Level::Warning,
+            "with an MTU of 1500 a packet carries 1024 bytes at most; 2048 need fewer packets",
+        ),
+    ),
+    (
+        "pair",
+        "sys/class/net/eth7/mtu",
+        "9000",
+        "memif:/run/a,role=client,mtu=1500",
+        (
+            "link",
+            Level::Warning,
+            "with an MTU of 1500 a packet carries 1024 bytes at most; 4096 need fewer packets",
+        ),
+    ),
     ("down", "sys/class/net/eth7/operstate", "down", DEVICE, ("link", Level::Bad, "eth7 is down")),
     (
         "missing",
