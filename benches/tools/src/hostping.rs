@@ -49,6 +49,9 @@ pub struct Cli {
     /// Looks at the settings of the machine only, and sends nothing
     #[arg(long)]
     preflight: bool,
+    /// Looks at the machine whose /proc and /sys, or copies of them, are below this directory
+    #[arg(long, value_name = "DIRECTORY", default_value = "/", requires = "preflight")]
+    root: PathBuf,
     /// Answers the probes of others, until Ctrl-C
     #[arg(long, conflicts_with = "preflight")]
     answer: bool,
@@ -100,7 +103,7 @@ fn run(cli: &Cli) -> Result<Level> {
     log::start()?;
     output::check_file(cli.save.as_deref())?;
     let usual = cli.baseline.as_deref().map(Baseline::read).transpose()?.unwrap_or_default();
-    let machine = Host::at(std::path::Path::new("/"));
+    let machine = Host::at(&cli.root);
     let settings = Findings(preflight::check(&machine, cli.device.as_ref()));
     let Some(spec) = cli.device.as_ref().filter(|_| !cli.preflight) else {
         return tell(cli, &settings, settings.json("links"));

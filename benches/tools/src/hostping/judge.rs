@@ -78,7 +78,7 @@ fn tell(part: Part, verdict: Verdict, rows: &[Row], is_flapping: bool) -> Findin
     let slow = || over.iter().filter(|row| !row.is_good());
     let name = part.to_string();
     match verdict {
-        Verdict::Good => Finding::good(name, format!("as usual on {} probes", over.len())),
+        Verdict::Good => Finding::good(name, format!("as usual on {}", probes(over.len()))),
         Verdict::Unseen => Finding::unknown(name, "no probe crossed it"),
         Verdict::Shadowed => Finding::unknown(
             name,
@@ -89,16 +89,20 @@ fn tell(part: Part, verdict: Verdict, rows: &[Row], is_flapping: bool) -> Findin
         }
         Verdict::Gray => Finding::warning(
             name,
-            format!("slow on {} of {} probes, and fast on others", slow().count(), over.len()),
+            format!("slow on {} of {}, and fast on others", slow().count(), probes(over.len())),
             "--watch 10 tells whether it stays so",
         ),
         Verdict::Bad { .. } => {
             let worst = slow().max_by(|one, other| one.slowness().total_cmp(&other.slowness()));
             let example = worst.map(|row| format!(": {}, where {} are usual", row.measured, row.usual));
-            let words = format!("slow on all {} probes{}", over.len(), example.unwrap_or_default());
+            let words = format!("slow on all of {}{}", probes(over.len()), example.unwrap_or_default());
             Finding::bad(name, words, remedy(part))
         }
     }
+}
+
+fn probes(count: usize) -> String {
+    if count == 1 { "1 probe".to_owned() } else { format!("{count} probes") }
 }
 
 const fn remedy(part: Part) -> &'static str {

@@ -80,7 +80,7 @@ fn a_slow_core_is_found_without_a_baseline() {
     let found = judge(&rows(&measure(&[Part::Cpu(0)], 2000.0, 1), &none), &mut History::default());
     let cpu = &found[0];
     assert_eq!((cpu.name.as_str(), cpu.level), ("CPU 0", Level::Bad));
-    assert!(cpu.words.starts_with("slow on all 4 probes: "), "{cpu:?}");
+    assert!(cpu.words.starts_with("slow on all of 4 probes: "), "{cpu:?}");
     assert!(cpu.remedy.is_some());
 }
 
