@@ -5,7 +5,9 @@ use crate::perf::cli::{
     ReadBandwidthArgs, RpcArgs, SendBandwidthArgs, TcpBandwidthArgs, TcpLatencyArgs,
 };
 use crate::perf::{bandwidth, fetch, latency, raw, rpc, tcp};
-use crate::{devinfo, fabric, file, lab, pcap, perftest_peer, ping, rping, run, stat, switch, tunnel};
+use crate::{
+    devinfo, fabric, file, lab, latency as parts, pcap, perftest_peer, ping, rping, run, stat, switch, tunnel,
+};
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;
 
@@ -100,6 +102,7 @@ pub const ALL: &[Subcommand] = &[
     Subcommand::new("perftest", Diagnose, perftest_peer::Args::command, perftest_peer::main),
     Subcommand::new("devinfo", Diagnose, devinfo::Cli::command, devinfo::main),
     Subcommand::new("stat", Diagnose, stat::tool::Cli::command, stat::tool::main),
+    Subcommand::new("latency", Diagnose, parts::tool::Cli::command, parts::tool::main),
     Subcommand::new("pcap", Diagnose, pcap::Cli::command, pcap::main),
     Subcommand::new("run", Run, run::Cli::command, run::main),
     Subcommand::new("fabric", Run, fabric::Cli::command, fabric::main),

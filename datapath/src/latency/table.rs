@@ -66,7 +66,15 @@ pub(crate) struct Table {
 impl Table {
     /// Everything that it will need is allocated here.
     pub fn new() -> Self {
-        let entry = || Some(Entry { key: None, at: Time::ZERO, count: 0, parts: Parts::default(), total: Rotated::new()? });
+        let entry = || {
+            Some(Entry {
+                key: None,
+                at: Time::ZERO,
+                count: 0,
+                parts: Parts::default(),
+                total: Rotated::new()?,
+            })
+        };
         Self {
             entries: (0..KEYS_MAX).filter_map(|_| entry()).collect(),
             parts: Part::ALL.iter().filter_map(|_| Rotated::new()).collect(),

@@ -277,7 +277,12 @@ impl CompletionWriter {
     /// Of the completions of send requests that were written from position `since` on: the `nth`
     /// of that queue pair with that number, or the last, if there are fewer; its position and
     /// status. Looks at the last [`FOUND_MAX`].
-    pub(crate) fn find_since(&self, since: u32, (qpn, wr_id): (u32, u64), nth: u32) -> Option<(u32, WcStatus)> {
+    pub(crate) fn find_since(
+        &self,
+        since: u32,
+        (qpn, wr_id): (u32, u64),
+        nth: u32,
+    ) -> Option<(u32, WcStatus)> {
         let count = self.tail.wrapping_sub(since).min(FOUND_MAX).min(self.ring.capacity());
         let positions = (0..count).rev().map(|back| self.tail.wrapping_sub(back + 1));
         let matching = positions.filter_map(|position| {

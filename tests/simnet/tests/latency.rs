@@ -4,6 +4,7 @@
 use datapath::latency::{LatencyConfig, Part, Parts, Sample};
 use datapath::queue::{SendOpcode, WcStatus};
 use datapath::sched::{PRIORITIES, SchedAttributes, SchedulerConfig};
+use datapath::stream::RtoConfig;
 use simnet::{LinkConfig, LinkId, QpOptions, Rig, RigOptions, Verdict, Work};
 
 /// What is injected.
@@ -11,9 +12,10 @@ const DELAY_NS: u64 = 50_000;
 /// Whatever is to happen has happened by then.
 const LIMIT_NS: u64 = 100_000_000;
 
-/// Samples one in so many, and keeps them all.
+/// Samples one in so many, and keeps them all. No delay here is so long that it is probed for.
 fn options(one_in: u32) -> RigOptions {
-    RigOptions { latency: Some(LatencyConfig { one_in, slow_ns: 0 }), ..RigOptions::default() }
+    let rto = RtoConfig { tail_floor_ns: 1_000_000, ..RtoConfig::default() };
+    RigOptions { latency: Some(LatencyConfig { one_in, slow_ns: 0 }), rto, ..RigOptions::default() }
 }
 
 /// The sample of the request with that number, which has been polled.
@@ -21,7 +23,8 @@ fn sample(rig: &mut Rig, qp: simnet::Qp, wr_id: u64) -> Sample {
     // The engine hears of the poll in its next turn.
     rig.turn(qp.node());
     let report = rig.engine(qp.node()).core().latency().expect("it samples");
-    let found = report.slow.iter().find(|slow| slow.sample.wr_id == wr_id);
+    let qpn = rig.qpn(qp);
+    let found = report.slow.iter().find(|slow| (slow.sample.qpn, slow.sample.wr_id) == (qpn, wr_id));
     found.unwrap_or_else(|| panic!("{wr_id} was not sampled: {report:?}")).sample
 }
 
@@ -81,7 +84,8 @@ fn the_scheduler_that_lets_others_go_first_is_told_apart() {
     let mut rig = Rig::new(options);
     let (left, right) = (rig.add_node(), rig.add_node());
     let first = SchedAttributes { priority: 7, ..SchedAttributes::default() };
-    let first = rig.connected(left, right, QpOptions { window: 512, scheduling: first, ..QpOptions::default() });
+    let first =
+        rig.connected(left, right, QpOptions { window: 512, scheduling: first, ..QpOptions::default() });
     let then = rig.connected(left, right, QpOptions::default());
     let (from, to) = (rig.region(left, 1 << 16), rig.region(right, 1 << 16));
     for _ in 0..8 {
@@ -123,6 +127,8 @@ fn a_receiver_that_does_not_run_is_told_apart_from_the_network() {
     let before = baseline(options(1), QpOptions::default());
     let (mut rig, a, b) = Rig::pair(options(1), QpOptions::default());
     let (from, to) = (rig.region(a.node(), 64), rig.region(b.node(), 64));
+    // The other one has found nothing until now.
+    rig.run_for(1_000);
     let wr_id = rig.write(a, from.all(), to.all());
     rig.freeze(b.node(), true);
     rig.run_for(DELAY_NS);
@@ -187,7 +193,8 @@ fn a_peer_without_receives_is_told() {
 
 #[test]
 fn an_operation_that_fails_is_kept_under_its_status() {
-    let (mut rig, a, b) = Rig::pair(options(1), QpOptions { retry_cnt: 1, timeout: 4, ..QpOptions::default() });
+    let (mut rig, a, b) =
+        Rig::pair(options(1), QpOptions { retry_cnt: 1, timeout: 4, ..QpOptions::default() });
     rig.net.set_faults(LinkId::Up(a.node()), simnet::Faults::black_hole());
     let sample = write(&mut rig, (a, b));
     assert_eq!(sample.status, WcStatus::RetryExcErr);
@@ -206,7 +213,9 @@ fn one_in_so_many_is_sampled() {
     rig.turn(a.node());
     let report = rig.engine(a.node()).core().latency().expect("it samples");
     assert_eq!((report.operations[0].count, report.skipped), (10, 0));
-    assert!(Rig::pair(RigOptions::default(), QpOptions::default()).0.engine(a.node()).core().latency().is_none());
+    assert!(
+        Rig::pair(RigOptions::default(), QpOptions::default()).0.engine(a.node()).core().latency().is_none()
+    );
 }
 
 /// Until the reader's look every nanosecond has a limit.

@@ -14,7 +14,20 @@ pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp
 /// Keys of every device.
 const KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "latency", "slow", "pcap", "hugepages", "memory"],
+    names: &[
+        "ip",
+        "mac",
+        "mtu",
+        "vlan",
+        "engines",
+        "poll",
+        "stat",
+        "latency",
+        "slow",
+        "pcap",
+        "hugepages",
+        "memory",
+    ],
     example: "ip=10.77.0.1",
 };
 /// Those of a memif device: all that there are.

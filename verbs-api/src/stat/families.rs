@@ -1,7 +1,9 @@
 //! Families of metrics: what they all have in common.
 
 use core::fmt;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeLabelValue, EncodeMetric as _};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeLabelValue, EncodeMetric as _,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;

@@ -9,6 +9,12 @@ use prometheus_client::registry::Unit;
 
 /// All of them.
 pub fn encode_latency(report: Option<&LatencyReport>, families: &mut Families<'_>) -> fmt::Result {
+    let one_in = report.map_or(0, |report| report.config.one_in);
+    families.gauge(
+        "sampled_one_in",
+        "One in so many send requests is sampled; 0: none is.",
+        one_in.into(),
+    )?;
     let operations = report.map_or(&[][..], |report| &report.operations);
     let counts = operations.iter().map(|of| (labels(of), of.count));
     families.counters("operations_sampled", "Operations whose time was taken.", None, counts)?;

@@ -123,11 +123,12 @@ impl Core {
     pub fn reports(&self, now: Time) -> Vec<QpReport> {
         let slots = 0..u32::try_from(self.qps.capacity()).unwrap_or(u32::MAX);
         let pairs = slots.filter_map(|slot| self.qps.peek(slot));
-        pairs.map(|(qpc, cold)| QpReport {
-            limit_times: self.limit_times(cold.slot, qpc.id.qpn, now),
-            ..report(qpc, cold, now)
-        })
-        .collect()
+        pairs
+            .map(|(qpc, cold)| QpReport {
+                limit_times: self.limit_times(cold.slot, qpc.id.qpn, now),
+                ..report(qpc, cold, now)
+            })
+            .collect()
     }
 }
 
