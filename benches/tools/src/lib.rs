@@ -12,6 +12,7 @@ pub mod error;
 pub mod fabric;
 pub mod file;
 pub mod front;
+pub mod hostping;
 pub mod install;
 pub mod interrupt;
 pub mod lab;

@@ -117,7 +117,7 @@ fn encode_queue_pairs(reports: &[QpReport], families: &mut Families<'_>) -> fmt:
     }
     let receives = reports.iter().filter_map(|qp| Some((qpn(qp), f64::from(qp.receives?))));
     families.gauges("qp_receives", "Receive requests posted and not completed.", None, receives)?;
-    let completed = reports.iter().map(|qp| (qpn(qp), qp.completed.into()));
+    let completed = reports.iter().map(|qp| (qpn(qp), u64::from(qp.completed)));
     families.counters("qp_completed_requests", "Send requests completed, modulo 2^32.", None, completed)?;
     encode_limits(reports, families)?;
     for (index, (name, help)) in names_and_helps().enumerate() {

@@ -70,14 +70,15 @@ fn part(of: &Operations, part: Part) -> f64 {
 
 /// Each part as many columns as its share, in the order of an operation's life.
 fn bar(of: &Operations) -> String {
-    let (mut bar, mut until, total) = (String::new(), 0.0, of.total());
+    let (mut bar, mut columns, mut until, total) = (String::new(), 0.0, 0.0, of.total());
     if total <= 0.0 {
         return bar;
     }
     for (of_part, sign) in Part::ALL.into_iter().zip(SIGNS) {
         until += part(of, of_part) / total * WIDTH;
-        while (bar.len() as u32).into() < until.round() {
+        while columns < f64::round(until) {
             bar.push(sign);
+            columns += 1.0;
         }
     }
     bar

@@ -56,15 +56,13 @@ impl Cli {
 
     /// What a look has shown.
     fn report(&self, look: Look) -> Result<(f64, Report)> {
-        let fails = |source| Error::Stat { address: self.address.to_string(), source };
-        let report = Report::parse(&look.answer.map_err(fails)?);
-        if report.one_in == 0.0 {
-            return Err(fails(std::io::Error::other(
-                "the device samples no operations; open it with latency=64, as in \
-                 memif:/tmp/a.sock,stat=/tmp/a.stat,latency=64",
-            )));
-        }
-        Ok((look.time, report))
+        let address = self.address.to_string();
+        let told = match look.answer {
+            Ok(told) => told,
+            Err(source) => return Err(Error::Stat { address, source }),
+        };
+        let report = Report::parse(&told);
+        if report.one_in > 0.0 { Ok((look.time, report)) } else { Err(Error::NotSampled { address }) }
     }
 }
 

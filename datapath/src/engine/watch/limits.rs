@@ -5,15 +5,17 @@ use crate::engine::admin::limit_of;
 use crate::qp::QpTable;
 use crate::time::Time;
 
-/// Queue pairs that are looked at behind a turn.
+/// Queue pairs that are looked at each time.
 const LOOKS: usize = 4;
+/// Nanoseconds from one time to the next, at least.
+const PAUSE_NS: u64 = 4_000;
 /// Looks after which the queue pairs that there are are counted again.
 const ROUNDS: u32 = 1024;
 /// The limits of [`QpLimit`], and a port without room.
 const COUNT: usize = QpLimit::ALL.len() + 1;
 
-/// Nanoseconds that a queue pair was held back by each limit. With at most four queue pairs they
-/// are exact, as nothing changes between turns; of more, each has its turn to be looked at.
+/// Nanoseconds that a queue pair was held back by each limit. Four queue pairs are looked at each
+/// 4 us, one after the other, and what is found holds until the next look at the same one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LimitTimes([u64; COUNT]);
 
@@ -53,6 +55,7 @@ pub(super) struct Limits {
     slots: Vec<u32>,
     next: usize,
     looks_left: u32,
+    due: Time,
 }
 
 impl Limits {
@@ -62,11 +65,21 @@ impl Limits {
             slots: Vec::with_capacity(max_qps),
             next: 0,
             looks_left: 0,
+            due: Time::ZERO,
         }
     }
 
-    /// Looks at the next queue pairs.
+    /// Looks at the next queue pairs, if it is time to.
+    #[inline]
     pub fn look(&mut self, qps: &QpTable, now: Time, port_full: bool) {
+        if now >= self.due {
+            self.due = now.after(PAUSE_NS);
+            self.look_at_next(qps, now, port_full);
+        }
+    }
+
+    #[inline(never)]
+    fn look_at_next(&mut self, qps: &QpTable, now: Time, port_full: bool) {
         if self.looks_left == 0 || self.slots.len() != qps.len() {
             self.looks_left = ROUNDS;
             self.slots.clear();
