@@ -58,7 +58,7 @@ pub struct Cli {
     /// Port of the connection manager where probes are answered
     #[arg(short, long, default_value_t = 7175)]
     port: u16,
-    /// CPUs to probe from, as in 0,1; all that this process may use
+    /// CPUs to probe from, or that are to poll, as in 0,1; without it probes use all that they may
     #[arg(long, value_delimiter = ',')]
     cpu: Vec<usize>,
     /// Probes of each way, of which the best counts
@@ -104,7 +104,7 @@ fn run(cli: &Cli) -> Result<Level> {
     output::check_file(cli.save.as_deref())?;
     let usual = cli.baseline.as_deref().map(Baseline::read).transpose()?.unwrap_or_default();
     let machine = Host::at(&cli.root);
-    let settings = Findings(preflight::check(&machine, cli.device.as_ref()));
+    let settings = Findings(preflight::check(&machine, cli.device.as_ref(), &cli.cpu));
     let Some(spec) = cli.device.as_ref().filter(|_| !cli.preflight) else {
         return tell(cli, &settings, settings.json("links"));
     };

@@ -6,7 +6,8 @@ use crate::perf::cli::{
 };
 use crate::perf::{bandwidth, fetch, latency, raw, rpc, tcp};
 use crate::{
-    devinfo, fabric, file, hostping, lab, pcap, perftest_peer, ping, rping, run, stat, switch, tunnel,
+    devinfo, fabric, file, hostping, lab, latency as parts, pcap, perftest_peer, ping, rping, run, stat,
+    switch, tunnel,
 };
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;
@@ -103,6 +104,7 @@ pub const ALL: &[Subcommand] = &[
     Subcommand::new("devinfo", Diagnose, devinfo::Cli::command, devinfo::main),
     Subcommand::new("hostping", Diagnose, hostping::Cli::command, hostping::main),
     Subcommand::new("stat", Diagnose, stat::tool::Cli::command, stat::tool::main),
+    Subcommand::new("latency", Diagnose, parts::tool::Cli::command, parts::tool::main),
     Subcommand::new("pcap", Diagnose, pcap::Cli::command, pcap::main),
     Subcommand::new("run", Run, run::Cli::command, run::main),
     Subcommand::new("fabric", Run, fabric::Cli::command, fabric::main),

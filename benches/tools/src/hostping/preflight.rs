@@ -9,13 +9,24 @@ pub use host::Host;
 use super::finding::Finding;
 use verbs_api::{DeviceSpec, Driver, Hugepages, Pmtu, Transport};
 
-/// All checks, for `device` if one is named.
+const CORES: &str = "cores";
+
+/// All checks, for `device` if one is named, and for programs that poll on `cpus`.
 ///
 /// What the machine does not tell is [`Unknown`](super::finding::Level::Unknown).
 #[must_use]
-pub fn check(host: &Host, device: Option<&DeviceSpec>) -> Vec<Finding> {
-    let mut found =
-        vec![governor(host), nodes(host, device), hugepages(host, device), cores(host, device), quota(host)];
+pub fn check(host: &Host, device: Option<&DeviceSpec>, cpus: &[usize]) -> Vec<Finding> {
+    let mut polling = cpus.to_vec();
+    if let Some(Driver::Thread { cpu: Some(cpu) }) = device.and_then(|device| device.driver) {
+        polling.push(cpu);
+    }
+    let mut found = vec![
+        governor(host),
+        nodes(host, device),
+        hugepages(host, device),
+        cores(host, &polling),
+        quota(host),
+    ];
     found.extend(device.map(|device| mtu(host, device)));
     found
 }
@@ -89,37 +100,43 @@ fn hugepages(host: &Host, device: Option<&DeviceSpec>) -> Finding {
 }
 
 /// A thread that polls needs a core for itself, and so does its peer on this machine.
-fn cores(host: &Host, device: Option<&DeviceSpec>) -> Finding {
-    const NAME: &str = "cores";
+fn cores(host: &Host, polling: &[usize]) -> Finding {
     let allowed = host.allowed_cpus();
-    if let Some(Driver::Thread { cpu: Some(cpu) }) = device.and_then(|device| device.driver) {
-        let siblings = host.siblings(cpu);
-        if !allowed.contains(&cpu) {
-            let words = format!("the device has poll=thread@{cpu}, and this process may not use that CPU");
-            return Finding::bad(NAME, words, format!("choose one of {allowed:?}, or widen its cpuset"));
-        }
-        if let Some(other) = siblings.iter().find(|sibling| **sibling != cpu) {
-            return Finding::warning(
-                NAME,
-                format!("CPU {cpu}, where the device polls, is one half of a core; CPU {other} is the other"),
-                format!("keep everything else away from CPU {other}, or switch it off"),
-            );
-        }
+    if let Some(found) = polling.iter().find_map(|cpu| core(host, &allowed, *cpu, polling)) {
+        return found;
     }
     match (allowed.len(), host.load()) {
-        (0, _) => Finding::unknown(NAME, "the machine does not tell which CPUs this process may use"),
+        (0, _) => Finding::unknown(CORES, "the machine does not tell which CPUs this process may use"),
         (1, _) => Finding::warning(
-            NAME,
+            CORES,
             "this process may use one CPU: if a peer or a thread polls there too, they take turns of milliseconds",
             "give it another CPU by taskset, or let the programs sleep: poll=hybrid",
         ),
         (count, Some(load)) if load > count_of(count) => Finding::warning(
-            NAME,
+            CORES,
             format!("in the last minute {load} threads wanted to run at once, and there are {count} CPUs"),
             "find them with top -H; programs that poll should have cores of their own",
         ),
-        (count, _) => Finding::good(NAME, format!("this process may use {count} CPUs")),
+        (count, _) => Finding::good(CORES, format!("this process may use {count} CPUs")),
     }
+}
+
+/// What is wrong with a CPU that is to poll, if something is.
+fn core(host: &Host, allowed: &[usize], cpu: usize, polling: &[usize]) -> Option<Finding> {
+    if !allowed.contains(&cpu) {
+        let words = format!("CPU {cpu} is to poll, and this process may not use it");
+        return Some(Finding::bad(CORES, words, format!("choose of {allowed:?}, or widen its cpuset")));
+    }
+    let mut others = host.siblings(cpu);
+    others.retain(|other| *other != cpu);
+    let other = others.iter().find(|other| polling.contains(other)).or(others.first())?;
+    Some(Finding::warning(
+        CORES,
+        format!("CPU {cpu}, which is to poll, is one half of a core; CPU {other} is the other"),
+        format!(
+            "keep everything else away from CPU {other}: let programs poll on different cores (lscpu -e)"
+        ),
+    ))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 CPUs")]

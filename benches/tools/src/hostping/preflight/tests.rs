@@ -45,7 +45,7 @@ impl Fake {
     }
 
     fn found(&self, device: &str) -> Vec<Finding> {
-        check(&Host::at(&self.0), Some(&device.parse().expect("a device")))
+        check(&Host::at(&self.0), Some(&device.parse().expect("a device")), &[])
     }
 }
 
@@ -99,7 +99,7 @@ const SICK: &[Sickness] = &[
         "sys/devices/system/cpu/cpu1/topology/thread_siblings_list",
         "1,3",
         DEVICE,
-        ("cores", Level::Warning, "CPU 1, where the device polls, is one half of a core; CPU 3 is the other"),
+        ("cores", Level::Warning, "CPU 1, which is to poll, is one half of a core; CPU 3 is the other"),
     ),
     (
         "busy",
@@ -117,7 +117,7 @@ const SICK: &[Sickness] = &[
         "proc/loadavg",
         "0 0 0 1/99 4711",
         "af_packet:eth7,ip=192.168.7.1,poll=thread@2",
-        ("cores", Level::Bad, "the device has poll=thread@2, and this process may not use that CPU"),
+        ("cores", Level::Bad, "CPU 2 is to poll, and this process may not use it"),
     ),
     (
         "quota",
@@ -218,12 +218,25 @@ fn one_cpu_and_many_nodes_are_warned_of() {
     assert!(words(fake.found(device), "NUMA").starts_with("this process may use CPUs of 2 nodes"));
 }
 
+#[test]
+fn two_programs_that_poll_on_one_core_are_warned_of() {
+    let fake = Fake::new("halves");
+    for cpu in [0, 1] {
+        fake.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), "0-1");
+    }
+    let found = check(&Host::at(&fake.0), None, &[0, 1]);
+    let words = &found[3].words;
+    assert_eq!(words, "CPU 0, which is to poll, is one half of a core; CPU 1 is the other");
+    assert_eq!(check(&Host::at(&fake.0), None, &[])[3].level, Level::Good);
+}
+
 /// What cannot be seen is neither good nor bad.
 #[test]
 fn an_empty_machine_is_unknown() {
     let fake = Fake::new("empty");
     fs::remove_dir_all(&fake.0).expect("ours");
-    let levels: Vec<Level> = check(&Host::at(&fake.0), None).iter().map(|finding| finding.level).collect();
+    let levels: Vec<Level> =
+        check(&Host::at(&fake.0), None, &[]).iter().map(|finding| finding.level).collect();
     use Level::{Good, Unknown};
     assert_eq!(levels, [Unknown, Unknown, Unknown, Unknown, Good]);
 }

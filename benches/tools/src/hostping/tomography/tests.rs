@@ -17,18 +17,14 @@ impl Topology {
             [below(random, 3), below(random, 6), below(random, 4), below(random, 6)].map(|most| most + 1);
         let behind: Vec<usize> = (0..ports).map(|_| below(random, switches)).collect();
         let mut paths = Vec::new();
-        for port in 0..ports {
+        for (port, switch) in behind.iter().enumerate() {
             for memory in 0..memories {
                 for core in 0..cores {
                     // Not everything can be probed everywhere.
                     if below(random, 10) > 0 {
                         let first = switches;
-                        let path = [
-                            behind[port],
-                            first + port,
-                            first + ports + memory,
-                            first + ports + memories + core,
-                        ];
+                        let path =
+                            [*switch, first + port, first + ports + memory, first + ports + memories + core];
                         paths.push((port, path.to_vec()));
                     }
                 }
