@@ -18,7 +18,7 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
     /// Its length on the wire, in bytes.
     pub len: u32,
-    /// When it was captured, in nanoseconds of the capture's clock; `None` if the file does not say.
+    /// When it was captured, in nanoseconds of the capture's clock; `None` if the file has none.
     pub at_ns: Option<u64>,
 }
 

@@ -110,13 +110,13 @@ fn slow_labels(slow: &Slow<QpReport>) -> [(&'static str, String); 26] {
         p8,
         p9,
         p10,
-        ("peer", queue_pair.peer.to_string()),
+        ("peer_address", queue_pair.peer.to_string()),
         ("state", queue_pair.state.to_string()),
         ("limit", queue_pair.limit.to_string()),
         ("requests", queue_pair.requests.to_string()),
-        ("outstanding", queue_pair.outstanding.to_string()),
-        ("window", queue_pair.window.to_string()),
-        ("cwnd", queue_pair.cwnd.to_string()),
+        ("outstanding_packets", queue_pair.outstanding.to_string()),
+        ("window_packets", queue_pair.window.to_string()),
+        ("cwnd_packets", queue_pair.cwnd.to_string()),
         ("srtt", queue_pair.srtt_ns.to_string()),
     ]
 }

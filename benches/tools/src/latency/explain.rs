@@ -55,7 +55,7 @@ fn sentence(slow: &Slow<'_>) -> String {
         slow.text("opcode"),
         slow.text("wr_id"),
         slow.text("qpn"),
-        slow.text("peer"),
+        slow.text("peer_address"),
         slow.time("total"),
     );
     match slow.text("status") {
@@ -75,9 +75,9 @@ fn sentence(slow: &Slow<'_>) -> String {
          a congestion window of {} and a round trip of {}; it was held back by: {}.",
         slow.text("state"),
         slow.text("requests"),
-        slow.text("outstanding"),
-        slow.text("window"),
-        slow.text("cwnd"),
+        slow.text("outstanding_packets"),
+        slow.text("window_packets"),
+        slow.text("cwnd_packets"),
         slow.time("srtt"),
         slow.text("limit"),
     );

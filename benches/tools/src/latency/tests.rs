@@ -14,7 +14,7 @@ srnic_operation_seconds{qpn="17",opcode="Write",status="Success",quantile="1"} 0
 srnic_operation_part_quantile_seconds{part="network",quantile="0.5"} 0.000002
 srnic_operations_unsampled_total 3
 srnic_slow_operations_total 1
-srnic_slow_operation_info{qpn="17",opcode="Send",status="Success",wr_id="4711",posted="5",total="3200000",again="2",posting="0",scheduler="100000",port="0",window="0",congestion="0",reads="0",receives="2900000",recovery="0",network="200000",peer="0",polling="0",peer_ip="",peer="10.77.0.1",state="RTS",limit="no receive posted",requests="4",outstanding="3",window_packets="64",cwnd="64",srtt="5000"} 1
+srnic_slow_operation_info{qpn="17",opcode="Send",status="Success",wr_id="4711",posted="5",total="3200000",again="2",posting="0",scheduler="100000",port="0",window="0",congestion="0",reads="0",receives="2900000",recovery="0",network="200000",peer="0",polling="0",peer_address="10.77.0.1",state="RTS",limit="no receive posted",requests="4",outstanding_packets="3",window_packets="64",cwnd_packets="64",srtt="5000"} 1
 # EOF
 "#;
 
