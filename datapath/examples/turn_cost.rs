@@ -8,6 +8,8 @@
 //! packet each, in batches of four; the turns that execute them and send the responses, or those
 //! that take the responses and send their acknowledgement. `turn_cost atomic|taken 8 <packets>`:
 //! the same with FETCH_AND_ADD.
+//! `turn_cost sampled-send|sampled-ack|.. ..`: the same WRITEs, of which one in 64 is sampled for
+//! where its time goes.
 //! `turn_cost destroy <queue pairs> <queues>`: completion queues and shared receive queues that no
 //! queue pair uses are destroyed. `turn_cost unplaceable <window> <packets>`: turns that drop a
 //! packet ahead of its turn.
@@ -20,6 +22,7 @@ mod memory_port;
 mod rig;
 
 use datapath::engine::{Engine, EngineConfig};
+use datapath::latency::LatencyConfig;
 use datapath::memory::{Access, MemoryKey};
 use datapath::queue::{QueueCaps, SendData, SendOpcode, SendRequest, SrqCaps};
 use datapath::time::Time;
@@ -110,17 +113,22 @@ impl Batch {
     }
 }
 
-fn writes(counted: Phase, batch: &Batch, packets: u32) {
+fn writes(counted: Phase, batch: &Batch, packets: u32, latency: Option<LatencyConfig>) {
     let mut options = Options::default();
     options.attr.path_mtu = batch.pmtu;
-    let mut rig = Rig::new(1, 64);
+    let mut rig = Rig::with_config(64, EngineConfig { max_qps: 1, latency, ..EngineConfig::default() });
+    let probe = rig.sides[0].engine.core().probe();
     let mut handles = rig.connect(&options);
     let gather = [rig.sides[0].sge(0, batch.bytes)];
     let key = rig.sides[1].key;
     for _ in 0..packets / batch.packets() {
         for wr_id in 0..batch.messages {
-            let posted = handles[0].send.post(&write(wr_id.into(), &gather, 0, key));
-            posted.expect("the batch before is complete");
+            let request = write(wr_id.into(), &gather, 0, key);
+            handles[0].send.stage(&request).expect("the batch before is complete");
+            if let Some(probe) = &probe {
+                probe.note_post(&handles[0].send, &request, || rig.now);
+            }
+            handles[0].send.submit();
         }
         turn(Phase::Send, counted, &mut rig.sides[0].engine, rig.now);
         assert_eq!(rig.carry(), batch.packets() as usize, "a batch goes in one turn");
@@ -187,16 +195,25 @@ fn unplaceable(window: u16, packets: u32) {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| args.get(at).and_then(|text| text.parse::<u32>().ok());
-    match (args.first().map(String::as_str), number(1), number(2)) {
+    let what = args.first().map(String::as_str);
+    let sampled = what.and_then(|what| what.strip_prefix("sampled-"));
+    let latency = sampled.map(|_| LatencyConfig::default());
+    match (sampled.or(what), number(1), number(2)) {
         (Some("idle"), Some(queue_pairs), Some(turns)) => idle(queue_pairs, turns),
         (Some("destroy"), Some(queue_pairs), Some(queues)) => destroy(queue_pairs, queues),
-        (Some("send"), Some(bytes), Some(packets)) => writes(Phase::Send, &Batch::short(bytes), packets),
-        (Some("receive"), Some(bytes), Some(packets)) => {
-            writes(Phase::Receive, &Batch::short(bytes), packets)
+        (Some("send"), Some(bytes), Some(packets)) => {
+            writes(Phase::Send, &Batch::short(bytes), packets, latency)
         }
-        (Some("ack"), Some(bytes), Some(packets)) => writes(Phase::Ack, &Batch::short(bytes), packets),
-        (Some("send-long"), Some(256), Some(packets)) => writes(Phase::Send, &Batch::LONG, packets),
-        (Some("receive-long"), Some(256), Some(packets)) => writes(Phase::Receive, &Batch::LONG, packets),
+        (Some("receive"), Some(bytes), Some(packets)) => {
+            writes(Phase::Receive, &Batch::short(bytes), packets, latency);
+        }
+        (Some("ack"), Some(bytes), Some(packets)) => {
+            writes(Phase::Ack, &Batch::short(bytes), packets, latency)
+        }
+        (Some("send-long"), Some(256), Some(packets)) => writes(Phase::Send, &Batch::LONG, packets, latency),
+        (Some("receive-long"), Some(256), Some(packets)) => {
+            writes(Phase::Receive, &Batch::LONG, packets, latency)
+        }
         (Some("unplaceable"), Some(window), Some(packets)) => {
             unplaceable(window.try_into().expect("a window"), packets);
         }
@@ -208,7 +225,7 @@ fn main() {
             eprintln!(
                 "usage: turn_cost idle <queue pairs> <turns> | destroy <queue pairs> <queues> | \
                   send|receive|ack|respond|take <bytes> <packets> | \
-                 send-long|receive-long 256 <packets> | atomic|taken 8 <packets> | unplaceable <window> <packets>"
+                 send-long|receive-long 256 <packets> | sampled-.. | atomic|taken 8 <packets> | unplaceable <window> <packets>"
             );
             std::process::exit(2);
         }

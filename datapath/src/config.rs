@@ -1,5 +1,6 @@
 //! What an engine is made with.
 
+use crate::latency::LatencyConfig;
 use crate::qpn::EngineId;
 use crate::sched::SchedulerConfig;
 use crate::seed::Seed;
@@ -57,6 +58,8 @@ pub struct EngineConfig {
     pub scheduler: SchedulerConfig,
     /// When acknowledgements go out.
     pub acks: AckTiming,
+    /// Which operations are sampled for where their time goes; `None`: none.
+    pub latency: Option<LatencyConfig>,
     /// Which of the engines of its device it is: part of its QPNs.
     pub engine: EngineId,
     /// Makes the rest of the QPNs, and the first PSNs of connections.
@@ -87,6 +90,7 @@ impl Default for EngineConfig {
             rto: RtoConfig::default(),
             scheduler: SchedulerConfig::default(),
             acks: AckTiming::default(),
+            latency: None,
             engine: EngineId::default(),
             seed: Seed::from(0),
             key_seed: Seed::from(0),
@@ -162,6 +166,9 @@ impl EngineConfig {
         // A timer of 0 is due again at once, and the turn in which it fires never ends.
         check("rto.low_floor_ns", self.rto.low_floor_ns, 1, u64::MAX)?;
         check("rto.tail_floor_ns", self.rto.tail_floor_ns, 1, u64::MAX)?;
+        if let Some(latency) = &self.latency {
+            check("latency.one_in", latency.one_in.into(), 1, LatencyConfig::ONE_IN_MAX.into())?;
+        }
         check("udp_port", self.udp_port.into(), 1, 65_535)
     }
 }

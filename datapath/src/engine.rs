@@ -10,6 +10,7 @@ mod loopback;
 mod prefetch;
 mod receive;
 mod send;
+mod watch;
 
 pub use self::core::Core;
 pub use crate::config::{AckTiming, ConfigError, EngineConfig, WINDOW_LIMIT};
@@ -19,6 +20,7 @@ pub use admin::{
     CQ_ENTRIES_MAX, EngineMemory, QpConfig, QpHandles, QpLimit, QpMemory, QpReport, SrqAttr, Usage,
 };
 pub use error::{CreateError, ModifyError};
+pub use watch::{LatencyReport, LimitTimes};
 
 use crate::port::Port;
 use crate::queue::Handed;
@@ -103,6 +105,7 @@ impl<P: Port> Engine<P> {
         let sent = self.send(received <= tuning::HOLD_BURST);
         self.wire.port.tx_flush();
         self.core.deactivate_idle();
+        self.core.watch(self.port_was_full);
         Turn { received, sent }
     }
 
@@ -128,6 +131,7 @@ impl<P: Port> Engine<P> {
         let sent = if waits { self.send_held_acks(false) } else { self.send_before_acks(slot) };
         self.wire.port.tx_flush();
         self.core.deactivate_idle();
+        self.core.watch(self.port_was_full);
         Turn { received: 0, sent }
     }
 

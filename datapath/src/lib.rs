@@ -9,6 +9,7 @@ pub mod counters;
 pub mod engine;
 mod event;
 mod frame;
+pub mod latency;
 pub mod memory;
 pub mod neighbor;
 pub mod port;

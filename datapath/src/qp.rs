@@ -37,7 +37,7 @@ pub mod state {
 }
 
 pub(crate) use context::{
-    Attributes, Present, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry,
+    Attributes, Present, QpCold, QpIdentity, RequesterCursor, ResponderCursor, SqEntry, Watched,
 };
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use control_queue::{ControlKind, ControlPacket};

@@ -160,3 +160,24 @@ fn packets_cost_no_more_instructions_than_they_may() {
     }
     assert!(over.is_empty(), "{over:#?}; if this is worth it, or the compiler's doing, raise the limits");
 }
+
+/// What the sender of a WRITE has, and its receiver, with one WRITE in 64 sampled and with none.
+#[test]
+fn to_sample_one_operation_in_64_costs_at_most_three_percent() {
+    if !have_valgrind() {
+        return;
+    }
+    // Four packets to a turn, and one acknowledgement for them: turns are short here, and each is
+    // looked behind.
+    let sender = |kind: &str| {
+        each(&format!("{kind}send"), 64, 400, 4_400) + each(&format!("{kind}ack"), 64, 400, 4_400)
+    };
+    let receiver = |kind: &str| each(&format!("{kind}receive"), 64, 400, 4_400);
+    for (who, without, with) in
+        [("sender", sender(""), sender("sampled-")), ("receiver", receiver(""), receiver("sampled-"))]
+    {
+        say(&format!("{who}: {} instructions a WRITE, with sampling {}", without / 100, with / 100));
+        assert!(with > without, "{who}: nothing was sampled: {without} {with}");
+        assert!((with - without) * 100 <= without * 3, "{who}: {without} {with}");
+    }
+}

@@ -12,7 +12,7 @@ mod source;
 mod tests;
 
 use datapath::time::Time;
-use source::{Machine, Source};
+pub(crate) use source::{Machine, Source};
 
 /// The first span, in which the system's clock is read each time, in nanoseconds.
 const SPAN_MIN: u64 = 100_000;
@@ -47,6 +47,12 @@ struct Span {
 impl Clock {
     pub fn new() -> Self {
         Self::over(Machine::new())
+    }
+
+    /// The system's clock that it is compared with, for who cannot have the clock: they differ by
+    /// a hundred nanoseconds at most.
+    pub const fn machine(&self) -> Machine {
+        self.source
     }
 }
 

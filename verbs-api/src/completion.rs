@@ -93,10 +93,10 @@ impl CompletionQueue {
     /// `out` is unchanged. If there are none, runs one turn of the engine and looks again; never
     /// waits.
     pub fn poll_into(&mut self, out: &mut [Option<Completion>]) -> usize {
-        match self.ring.poll_into(out) {
+        match self.take(out) {
             0 => {
                 self.shared.device.progress();
-                let count = self.ring.poll_into(out);
+                let count = self.take(out);
                 if count > 0 {
                     self.shared.device.settle_at_once();
                 }
@@ -107,5 +107,14 @@ impl CompletionQueue {
                 count
             }
         }
+    }
+
+    /// What is there, without a turn.
+    fn take(&mut self, out: &mut [Option<Completion>]) -> usize {
+        let count = self.ring.poll_into(out);
+        if count > 0 {
+            self.shared.device.note_poll(self.shared.number, self.ring.head());
+        }
+        count
     }
 }

@@ -27,11 +27,11 @@ use crate::stat::StatServer;
 use core::net::IpAddr;
 use core::time::Duration;
 use datapath::counters::Counters;
-use datapath::engine::{EngineConfig, EngineMemory, ModifyError, QpReport, Turn, Usage};
+use datapath::engine::{EngineConfig, EngineMemory, LatencyReport, ModifyError, QpReport, Turn, Usage};
 use datapath::memory::ProtectionDomainId;
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
-use datapath::queue::Handed;
+use datapath::queue::{self, Handed, SendQueue};
 use datapath::seed::Numbers;
 use memif::FRAME_OVERHEAD;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -139,6 +139,25 @@ impl Device {
     #[inline]
     pub(crate) fn push(&self, hand_over: impl FnOnce() -> Option<Handed>) -> bool {
         self.inner.driver.is_polled() && self.inner.shared.try_push(hand_over)
+    }
+
+    /// A request was staged: if it is sampled, it was posted now.
+    #[inline]
+    pub(crate) fn note_post(&self, queue: &SendQueue, request: &queue::SendRequest<'_>) {
+        self.inner.shared.note_post(queue, request);
+    }
+
+    /// Completions before `head` were taken from a completion queue.
+    #[inline]
+    pub(crate) fn note_poll(&self, cq: u32, head: u32) {
+        self.inner.shared.note_poll(cq, head);
+    }
+
+    /// Where the time of sampled operations goes (docs/observability.md); `None` if the device was
+    /// not opened with `latency=`. Times are in nanoseconds.
+    #[must_use]
+    pub fn latency(&self) -> Option<LatencyReport> {
+        self.nic()?.core().latency()
     }
 
     /// Sends the acknowledgements that were held back.

@@ -123,8 +123,11 @@ pub use cm::{
 pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::{Counters, QpCounters};
 pub use datapath::engine::{
-    AckTiming, AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, ModifyError, QpLimit,
-    QpReport, SrqAttr, Turn, Usage,
+    AckTiming, AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, LatencyReport, LimitTimes,
+    ModifyError, QpLimit, QpReport, SrqAttr, Turn, Usage,
+};
+pub use datapath::latency::{
+    Key, LatencyConfig, Operations, Part, Parts, QUANTILES, Quantiles, Sample, Slow, SlowOperations,
 };
 pub use datapath::memory::{Access, Backing, RegisterError, WindowType};
 pub use datapath::port::fault::FaultStats;

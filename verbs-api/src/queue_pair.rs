@@ -132,6 +132,7 @@ impl Owned {
         self.device.check_process()?;
         let goes_now = goes_now(&self.send);
         self.send.stage(&request.0)?;
+        self.device.note_post(&self.send, &request.0);
         submit(&mut self.send, &self.device, goes_now);
         Ok(())
     }
@@ -388,7 +389,9 @@ impl SendBatch<'_> {
     /// [`Error::Post`]; the request was not added then, those before it were.
     pub fn post_send(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
         self.owned.device.check_process()?;
-        Ok(self.owned.send.stage(&request.0)?)
+        self.owned.send.stage(&request.0)?;
+        self.owned.device.note_post(&self.owned.send, &request.0);
+        Ok(())
     }
 }
 

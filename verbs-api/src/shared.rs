@@ -2,7 +2,7 @@
 //! share them.
 
 use crate::biased_lock::{self, BiasedLock};
-use crate::clock::Clock;
+use crate::clock::{Clock, Machine, Source as _};
 use crate::nic::{Nic, Turned};
 use crate::process::Process;
 use crate::wake_deadline::WakeDeadline;
@@ -13,8 +13,9 @@ use core::ops::{Deref, DerefMut};
 use core::task::Waker;
 use core::time::Duration;
 use datapath::engine::{AckTiming, EngineConfig, Turn};
+use datapath::latency::Probe;
 use datapath::port::Interrupt;
-use datapath::queue::{Doorbells, HandOver, Handed};
+use datapath::queue::{Doorbells, HandOver, Handed, SendQueue, SendRequest};
 use datapath::time::Time;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -33,6 +34,18 @@ pub(crate) type Held<'a> = biased_lock::Held<'a, Clocked>;
 pub(crate) struct Clocked {
     pub nic: Box<dyn Nic>,
     pub clock: Clock,
+}
+
+/// Where stamps of sampled operations go, and the clock that they are of.
+struct Stamps {
+    probe: Arc<Probe>,
+    clock: Machine,
+}
+
+impl Stamps {
+    fn now(&self) -> Time {
+        Time(self.clock.ns())
+    }
 }
 
 /// Work beside the engine's turns. The driver calls it after a turn once its wake deadline is
@@ -59,6 +72,8 @@ pub(crate) struct Shared {
     /// Calls of the control path done, modulo 2^32, and turns of a program's while the thread of a
     /// hybrid device sleeps.
     served: AtomicU32,
+    /// Takes the stamps of who posts and polls, if operations are sampled.
+    stamps: Option<Stamps>,
     /// When acknowledgements go out.
     acks: AckTiming,
     /// Some wait for the next call. Written under the lock.
@@ -77,11 +92,13 @@ pub(crate) struct Shared {
 impl Shared {
     /// Each call made of the device sends the acknowledgements that the engine held back before.
     pub fn new(nic: Box<dyn Nic>, acks: AckTiming, hand_over: Option<HandOver>) -> Self {
+        let clock = Clock::new();
         Self {
+            stamps: nic.core().probe().map(|probe| Stamps { probe, clock: clock.machine() }),
             doorbells: nic.core().doorbells().clone(),
             process: Process::this(),
             config: *nic.core().config(),
-            clocked: BiasedLock::new(Clocked { nic, clock: Clock::new() }),
+            clocked: BiasedLock::new(Clocked { nic, clock }),
             callers: AtomicU32::new(0),
             served: AtomicU32::new(0),
             acks,
@@ -240,6 +257,22 @@ impl Shared {
     fn wake_thread(&self) {
         self.served.fetch_add(1, Ordering::Relaxed);
         self.doorbells.sleep().wake();
+    }
+
+    /// A request was staged behind the last one of `queue`; if it is sampled, it was posted now.
+    #[inline]
+    pub fn note_post(&self, queue: &SendQueue, request: &SendRequest<'_>) {
+        if let Some(stamps) = &self.stamps {
+            stamps.probe.note_post(queue, request, || stamps.now());
+        }
+    }
+
+    /// Completions before `head` were taken from a completion queue.
+    #[inline]
+    pub fn note_poll(&self, cq: u32, head: u32) {
+        if let Some(stamps) = &self.stamps {
+            stamps.probe.note_poll(cq, head, || stamps.now());
+        }
     }
 
     /// What the engine was made with.

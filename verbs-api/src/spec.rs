@@ -12,6 +12,7 @@ use crate::driver::Driver;
 use crate::stat::StatAddress;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
+use datapath::latency::LatencyConfig;
 use datapath::port::fault::FaultConfig;
 use datapath::port::options::OptionError;
 use memif::FRAME_OVERHEAD;
@@ -153,6 +154,8 @@ pub enum Hugepages {
 /// | `engines` | 1..=8: so many engines share the device's port, each with a queue each way, **as many at both ends** ([`Device::open_engines`](crate::Device::open_engines)); `memif` and `sim` only | 1 |
 /// | `poll` | `inline`, `hybrid`, `thread`, `thread@CPU`: who runs the engine ([`Driver`]) | the program's choice, else `inline` |
 /// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
+/// | `latency` | a power of two up to 65536: of each queue pair one send request in so many is sampled for where its time goes, for `srnic latency` | none is |
+/// | `slow` | a time such as `1ms`: a sampled operation that takes longer is kept with the state of its queue pair; with `latency=64` unless that is given | none is |
 /// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic stat` and Prometheus look in | nowhere |
 ///
 /// `FAULTS` are those of [`FaultConfig`].
@@ -179,6 +182,8 @@ pub struct DeviceSpec {
     pub driver: Option<Driver>,
     /// The file that takes a copy of every frame.
     pub pcap: Option<PathBuf>,
+    /// Which send requests are sampled for where their time goes.
+    pub latency: Option<LatencyConfig>,
     /// Where `srnic stat` and Prometheus can ask for counters.
     pub stat: Option<StatAddress>,
     /// Faults around the port.

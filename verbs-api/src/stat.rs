@@ -7,6 +7,8 @@
 
 mod address;
 mod facts;
+mod families;
+mod latency;
 mod metrics;
 mod names;
 mod visitor;

@@ -81,6 +81,7 @@ fn every_family_is_explained_and_has_the_unit_in_its_name() {
     let value = |name: &str| families[name].metrics.values().copied().collect::<Vec<_>>();
     assert_eq!(value("srnic_link_up"), [1.0]);
     assert!(value("srnic_link_error").is_empty());
+    assert_eq!(value("srnic_sampled_one_in"), [0.0], "nothing is sampled");
     assert_eq!(value("srnic_qp"), [1.0]);
     assert_eq!(value("srnic_qp_completed_requests"), [0.0]);
     assert_eq!(

@@ -2,11 +2,14 @@
 
 mod census;
 mod classic;
+pub mod explain;
 mod ng;
+mod sift;
 #[cfg(test)]
 mod tests;
 
 pub use census::Census;
+pub use explain::Explain;
 
 /// A frame of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +18,8 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
     /// Its length on the wire, in bytes.
     pub len: u32,
+    /// When it was captured, in nanoseconds of the capture's clock; `None` if the file has none.
+    pub at_ns: Option<u64>,
 }
 
 /// Why a file is not a capture that can be read.
@@ -68,5 +73,6 @@ fn slice(file: &[u8], at: usize, len: u32) -> Option<&[u8]> {
     file.get(at..end)
 }
 
+const NS_PER_S: u64 = 1_000_000_000;
 /// The link type of Ethernet frames.
 const ETHERNET: u32 = 1;

@@ -149,6 +149,15 @@ pub enum Error {
         /// What the process may have.
         limit: u64,
     },
+    /// A device tells nothing of where the time of its operations goes.
+    #[error(
+        "{address}: the device samples no operations; open it with latency=64, as in \
+         memif:/tmp/a.sock,stat={address},latency=64"
+    )]
+    NotSampled {
+        /// Where it was asked.
+        address: String,
+    },
     /// A device cannot be looked into.
     #[error("{address}: {source}; is the device open, with stat={address}?")]
     Stat {

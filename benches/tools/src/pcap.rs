@@ -1,7 +1,7 @@
 //! Looks at captures: packets by opcode, wrong ICRCs, and packets that cannot be parsed or sent
-//! again bit for bit.
+//! again bit for bit; or what happened to each connection.
 
-use crate::capture::{self, Census};
+use crate::capture::{self, Census, Explain};
 use crate::output;
 use crate::program;
 use clap::{ArgMatches, Parser};
@@ -12,8 +12,10 @@ use wire::encap::ROCE_UDP_PORT;
 /// Counts the RoCEv2 packets of captures by opcode; checks each ICRC, and parses and emits each
 /// packet again
 ///
-/// Exit status: 0 if everything is as it should be, 1 if a packet is not, 2 if a file cannot be
-/// read, or standard output cannot be written.
+/// With `--explain` it says of each connection what was lost, reordered, sent again and why, and
+/// which rules of the protocol were broken. Exit status: 0 if everything is as it should be, 1 if
+/// a packet is not or a rule was broken, 2 if a file cannot be read, or standard output cannot be
+/// written.
 #[derive(Parser)]
 #[command(version)]
 pub struct Cli {
@@ -23,12 +25,21 @@ pub struct Cli {
     /// UDP port of RoCEv2
     #[arg(long, default_value_t = ROCE_UDP_PORT)]
     udp_port: u16,
+    /// Tells what happened to each connection; give the captures of both ends, if there are two
+    #[arg(long)]
+    explain: bool,
+    /// Writes a JSON document
+    #[arg(long, requires = "explain")]
+    json: bool,
 }
 
 /// The tool from its parsed command line to its end.
 #[must_use]
 pub fn main(matches: &ArgMatches) -> ExitCode {
     let cli: Cli = program::args(matches);
+    if cli.explain {
+        return explain(&cli);
+    }
     let mut clean = true;
     for path in &cli.files {
         let (census, end) = census(path, cli.udp_port);
@@ -57,4 +68,31 @@ fn census(path: &Path, udp_port: u16) -> (Census, Result<(), Box<dyn std::error:
     };
     let end = count();
     (census, end)
+}
+
+/// Explains all files together, up to where one cannot be read.
+fn explain(cli: &Cli) -> ExitCode {
+    let mut explain = Explain::new(cli.udp_port);
+    let mut whole = true;
+    for path in &cli.files {
+        explain.begin();
+        let mut read = || -> Result<(), Box<dyn std::error::Error>> {
+            let file = std::fs::read(path)?;
+            Ok(capture::for_each(&file, |frame| explain.add(frame))?)
+        };
+        if let Err(error) = read() {
+            program::say(format_args!("{}: {error}", path.display()));
+            whole = false;
+        }
+    }
+    let report = explain.report();
+    let written = if cli.json { output::line(report.json()) } else { output::lines(&report) };
+    if let Err(error) = &written {
+        error.show();
+    }
+    match (whole && written.is_ok(), report.violations().next()) {
+        (false, _) => ExitCode::from(2),
+        (true, Some(_)) => ExitCode::FAILURE,
+        (true, None) => ExitCode::SUCCESS,
+    }
 }

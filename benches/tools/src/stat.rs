@@ -19,3 +19,7 @@ mod tests;
 mod text;
 pub mod tool;
 mod view;
+
+pub(crate) use snapshot::metrics;
+pub(crate) use source::{Look, Source, watch};
+pub(crate) use tool::seconds;

@@ -6,7 +6,10 @@ use crate::perf::cli::{
     TcpLatencyArgs,
 };
 use crate::perf::{bandwidth, fetch, latency, raw, rpc, streams, tcp};
-use crate::{devinfo, fabric, file, lab, pcap, perftest_peer, ping, rping, run, stat, switch, tunnel};
+use crate::{
+    devinfo, fabric, file, hostping, lab, latency as parts, pcap, perftest_peer, ping, rping, run, stat,
+    switch, tunnel,
+};
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;
 
@@ -118,7 +121,9 @@ pub const ALL: &[Subcommand] = &[
     Subcommand::new("rping", Diagnose, rping::Args::command, rping::main),
     Subcommand::new("perftest", Diagnose, perftest_peer::Args::command, perftest_peer::main),
     Subcommand::new("devinfo", Diagnose, devinfo::Cli::command, devinfo::main),
+    Subcommand::new("hostping", Diagnose, hostping::Cli::command, hostping::main),
     Subcommand::new("stat", Diagnose, stat::tool::Cli::command, stat::tool::main),
+    Subcommand::new("latency", Diagnose, parts::tool::Cli::command, parts::tool::main),
     Subcommand::new("pcap", Diagnose, pcap::Cli::command, pcap::main),
     Subcommand::new("run", Run, run::Cli::command, run::main),
     Subcommand::new("fabric", Run, fabric::Cli::command, fabric::main),

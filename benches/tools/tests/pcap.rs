@@ -134,3 +134,34 @@ fn of_a_capture_that_breaks_off_is_told_what_it_has() {
     assert!(error.contains("a record is cut off"), "{error}");
     assert!(text(&output).contains(" frames"), "{}", text(&output));
 }
+
+#[test]
+fn a_capture_is_explained_to_people_and_programs() {
+    let loss = data("rc_pingpong_loss5.pcap");
+    let told = srnic("pcap").arg("--explain").arg(&loss).output().expect("the tool runs");
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+    assert!(text(&told).contains(" lost") && text(&told).contains("no rule was broken"), "{}", text(&told));
+    let json = srnic("pcap").args(["--explain", "--json"]).arg(&loss).output().expect("the tool runs");
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).expect("it is JSON");
+    assert_eq!(document["violations"], 0);
+    let lost = document["connections"][0]["streams"].as_array().expect("streams").iter();
+    assert!(lost.map(|stream| stream["lost"].as_u64().expect("a count")).sum::<u64>() > 0, "{document}");
+}
+
+#[test]
+fn an_acknowledgement_of_what_was_never_sent_is_a_broken_rule() {
+    let mut file = std::fs::read(data("rc_pingpong.pcap")).expect("the capture");
+    let ack = |record: &&(usize, usize)| file[record.0 + RECORD_HEADER + 42] == 0x11;
+    let records = roce_records(&file);
+    let (at, len) = *records.iter().filter(ack).nth(3).expect("acknowledgements");
+    let frame = &mut file[at + RECORD_HEADER..at + RECORD_HEADER + len];
+    // The second byte of the PSN: 256 packets on. The ICRC covers the packet from its IP header on.
+    frame[52] = frame[52].wrapping_add(1);
+    wire::icrc::seal(&mut frame[14..]);
+    let path = std::env::temp_dir().join(format!("srnic_pcap-beyond-{}", std::process::id()));
+    std::fs::write(&path, file).expect("a file of our own");
+    let output = srnic("pcap").arg("--explain").arg(&path).output().expect("the tool runs");
+    std::fs::remove_file(&path).expect("it is still there");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("BROKEN RULE, protocol.md 2.4"), "{}", text(&output));
+}

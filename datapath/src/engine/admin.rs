@@ -12,6 +12,7 @@ pub use memory::EngineMemory;
 pub(super) use queue_pair::vacant;
 pub use queue_pair::{QpConfig, QpHandles, QpMemory};
 pub use report::{QpLimit, QpReport};
+pub(super) use report::{limit_of, report};
 pub use shared_receive::SrqAttr;
 pub(super) use users::Users;
 

@@ -1,6 +1,6 @@
 //! What of an engine knows no port: its queue pairs, what they share, and the control path.
 
-use super::{AckTiming, AsyncEvent, EngineConfig, admin, idle, prefetch};
+use super::{AckTiming, AsyncEvent, EngineConfig, admin, idle, prefetch, watch};
 use crate::counters::Counters;
 use crate::memory::MemoryTable;
 use crate::neighbor::{Neighbor, NeighborConfig};
@@ -34,6 +34,8 @@ pub struct Core {
     pub(super) idle: idle::Idle,
     /// Whose turns come next.
     pub(super) upcoming: prefetch::Upcoming,
+    /// Where the time of sampled operations goes, if some are.
+    pub(super) watch: Option<Box<watch::Watch>>,
 }
 
 impl Core {
@@ -59,6 +61,7 @@ impl Core {
             holds_acks: false,
             idle: idle::Idle::new(),
             upcoming: prefetch::Upcoming::new(),
+            watch: config.latency.map(|latency| Box::new(watch::Watch::new(latency, config.max_qps))),
         }
     }
 

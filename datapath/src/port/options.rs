@@ -80,3 +80,21 @@ impl Keys {
         Ok(())
     }
 }
+
+const DURATION: &str = "a whole number of ns, us, ms or s, as in 20us";
+
+/// A time as people write it, in nanoseconds.
+///
+/// # Errors
+/// What it may be.
+pub fn duration_ns(value: &str) -> Result<u64, &'static str> {
+    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_ns = match &value[digits.len()..] {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(DURATION),
+    };
+    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_ns)).ok_or(DURATION)
+}

@@ -239,6 +239,17 @@ impl Attributes {
     }
 }
 
+/// What is noted of the send request that is sampled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watched {
+    /// Its position in the send queue.
+    pub position: u32,
+    /// Packets of it that were sent again.
+    pub again: u32,
+    /// What the last acknowledgement that brought progress says that the peer's host took.
+    pub host_delay_ns: u32,
+}
+
 /// The values that this has to spare are where `Option<QpCold>` keeps that there is none, as no
 /// other field has so many: so that stands in the first cache line, which everyone has fetched.
 #[derive(Clone, Copy, Debug)]
@@ -299,6 +310,7 @@ pub(crate) struct QpCold {
     pub keepalive: Option<Box<Keepalive>>,
     /// Newest generations of both streams of responses: they survive RESET and the queue pair.
     pub response_lives: ResponseLives,
+    pub watched: Watched,
 }
 
 const _: () = assert!(QpCold::RECEIVING <= 64 && QpCold::SENDING <= 192, "a cache line and three");

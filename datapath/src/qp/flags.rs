@@ -22,6 +22,8 @@ bitflags::bitflags! {
         /// Its receives are taken from a shared queue: for who looks ahead, so that the other part
         /// need not be there.
         const SHARES_RECEIVES = 64;
+        /// One of its send requests is sampled.
+        const WATCHED = 128;
     }
 }
 

@@ -94,6 +94,9 @@ impl Completion {
     }
 }
 
+/// Completions that are looked through for one, at most.
+const FOUND_MAX: u32 = 256;
+
 /// Which completions the application wants to be told of.
 const NONE: u8 = 0;
 const SOLICITED: u8 = 1;
@@ -148,6 +151,12 @@ impl CompletionQueue {
             ring.release(self.head);
         }
         count
+    }
+
+    /// Position of the oldest completion not yet polled.
+    #[must_use]
+    pub const fn head(&self) -> u32 {
+        self.head
     }
 
     /// Completions that wait.
@@ -253,6 +262,39 @@ impl CompletionWriter {
         store(sender, completion.src_qp.into());
         self.tail = self.tail.wrapping_add(1);
         Ok(())
+    }
+
+    /// Position behind the last completion that was written.
+    pub(crate) const fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    /// Position of the oldest completion that the application has not taken.
+    pub(crate) fn reader_head(&self) -> u32 {
+        self.ring.head()
+    }
+
+    /// Of the completions of send requests that were written from position `since` on: the `nth`
+    /// of that queue pair with that number, or the last, if there are fewer; its position and
+    /// status. Looks at the last [`FOUND_MAX`].
+    pub(crate) fn find_since(
+        &self,
+        since: u32,
+        (qpn, wr_id): (u32, u64),
+        nth: u32,
+    ) -> Option<(u32, WcStatus)> {
+        let count = self.tail.wrapping_sub(since).min(FOUND_MAX).min(self.ring.capacity());
+        let positions = (0..count).rev().map(|back| self.tail.wrapping_sub(back + 1));
+        let matching = positions.filter_map(|position| {
+            let found = decode(self.ring.entry(position));
+            let is_send = (found.opcode as u8) < WcOpcode::Recv as u8;
+            (is_send && found.qpn == qpn && found.wr_id == wr_id).then_some((position, found.status))
+        });
+        let mut found = None;
+        for (_, next) in (0..=nth).zip(matching) {
+            found = Some(next);
+        }
+        found
     }
 
     /// The application may arm the queue from now on.

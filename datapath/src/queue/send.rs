@@ -184,6 +184,17 @@ impl SendQueue {
         self.ring.publish(self.tail);
     }
 
+    /// Position of the request that was staged last.
+    #[inline]
+    pub(crate) const fn last_position(&self) -> u32 {
+        self.tail.wrapping_sub(1)
+    }
+
+    /// Where the engine has its queue pair.
+    pub(crate) fn slot(&self) -> u32 {
+        self.shared().slot()
+    }
+
     /// Requests posted and not yet given back by the engine.
     #[must_use]
     pub fn outstanding(&self) -> u32 {

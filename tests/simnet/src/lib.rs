@@ -18,6 +18,7 @@
 //! rig.verify(target.all(), 1);
 //! ```
 
+mod capture;
 pub mod filter;
 mod forge;
 pub mod frame;
@@ -32,6 +33,7 @@ mod stats;
 mod trace;
 mod transfer;
 
+pub use capture::{Capture, Captured, Fate};
 pub use filter::{Passing, Verdict};
 pub use forge::Forger;
 pub use frame::{Describe, FrameKind};

@@ -1,5 +1,6 @@
 //! A switch, and an uplink and a downlink to each port.
 
+use crate::capture::Capture;
 use crate::filter::{Filter, Passing, Verdict};
 use crate::frame;
 use crate::link::{Faults, Link, LinkConfig};
@@ -93,6 +94,7 @@ pub struct Network {
     seed: u64,
     hash: TraceHash,
     recorder: Recorder,
+    capture: Option<Capture>,
     held: Vec<(LinkId, Vec<u8>)>,
     unroutable: u64,
     rest: Rest,
@@ -109,6 +111,7 @@ impl Network {
             seed,
             hash: TraceHash::default(),
             recorder: Recorder::default(),
+            capture: None,
             held: Vec::new(),
             unroutable: 0,
             rest: Rest::Never,
@@ -220,6 +223,16 @@ impl Network {
         self.recorder.keep(frames_max);
     }
 
+    /// Keeps all frames from now on, and what happens to them.
+    pub fn capture(&mut self) {
+        self.capture = Some(Capture::default());
+    }
+
+    /// The capture until now, if [`Network::capture`] began one; it ends with that.
+    pub fn take_capture(&mut self) -> Option<Capture> {
+        self.capture.take()
+    }
+
     /// When the next frame moves.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {
@@ -303,6 +316,9 @@ impl Network {
     }
 
     fn enter(&mut self, now: Time, id: LinkId, frame: Vec<u8>) {
+        if let (Some(capture), LinkId::Up(node)) = (&mut self.capture, id) {
+            capture.see(now, node, &frame);
+        }
         let link = self.at_mut(id);
         let packet = frame::packet(&frame);
         let passing = Passing { now, number: link.stats.sent, frame: &frame, packet };
@@ -316,12 +332,14 @@ impl Network {
             Verdict::Duplicate => {
                 link.stats.duplicated += 1;
                 self.carry(now, id, frame.clone(), 0);
+                self.suffer(id, "duplicated", &frame);
                 self.carry(now, id, frame, 0);
             }
             Verdict::Drop => {
                 link.stats.filtered += 1;
                 link.stats.dropped_by.add(kind);
                 self.recorder.note(now, id, "filtered", &frame);
+                self.suffer(id, "filtered", &frame);
             }
             Verdict::Hold => {
                 link.stats.held += 1;
@@ -334,10 +352,23 @@ impl Network {
     fn carry(&mut self, now: Time, id: LinkId, frame: Vec<u8>, delay_ns: u64) {
         let mut flights = Vec::with_capacity(2);
         self.recorder.note(now, id, "", &frame);
+        let kept = self.capture.as_ref().map(|_| frame.clone());
         let fate = self.at_mut(id).carry(now, frame, delay_ns, |flight| flights.push(flight));
         self.recorder.amend(fate);
+        if let Some(frame) = kept {
+            self.suffer(id, fate, &frame);
+            if flights.len() > 1 {
+                self.suffer(id, "duplicated", &frame);
+            }
+        }
         for flight in flights {
             self.fly(flight.at, id, flight.frame);
+        }
+    }
+
+    fn suffer(&mut self, link: LinkId, fate: &'static str, frame: &[u8]) {
+        if let Some(capture) = &mut self.capture {
+            capture.suffer(link, fate, frame);
         }
     }
 
@@ -373,6 +404,9 @@ impl Network {
 
     fn arrive(&mut self, now: Time, receiver: NodeId, frame: Vec<u8>) {
         self.hash.frame(now, receiver.0, &frame);
+        if let Some(capture) = &mut self.capture {
+            capture.see(now, receiver, &frame);
+        }
         let node = &mut self.nodes[receiver.0];
         node.down.stats.delivered += 1;
         node.down.stats.delivered_bytes += frame.len() as u64;

@@ -23,6 +23,7 @@ use crate::port::SimPort;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use datapath::counters::Counters;
 use datapath::engine::{AsyncEvent, Engine, EngineConfig, QpConfig, QpHandles};
+use datapath::latency::Probe;
 use datapath::memory::{Backing, ProtectionDomainId};
 use datapath::qp::state::QpState;
 use datapath::queue::{Completion, CompletionQueue, SharedRecvQueue};
@@ -54,6 +55,8 @@ impl Qp {
 /// An engine and what belongs to it.
 struct Node {
     engine: Engine<SimPort>,
+    /// Takes the times of posts and polls, if operations are sampled.
+    probe: Option<Arc<Probe>>,
     /// Its slow path, if the rig runs it.
     slow_path: Option<LateWorker>,
     ip: IpAddr,
@@ -66,6 +69,8 @@ struct Node {
     busy_until: Time,
     /// Frozen nodes take no turns.
     frozen: bool,
+    /// It was frozen since its last turn, and has not looked for frames meanwhile.
+    was_frozen: bool,
     events: Vec<AsyncEvent>,
 }
 
@@ -155,6 +160,7 @@ impl Rig {
             vlan: self.options.vlan,
             scheduler: self.options.scheduler,
             acks: self.options.acks,
+            latency: self.options.latency,
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64).into(),
             key_seed: crate::rng::splitmix64(!self.options.seed ^ id.0 as u64).into(),
             ..EngineConfig::default()
@@ -162,8 +168,10 @@ impl Rig {
         let (mut engine, slow_path) = slow_path::engine_with(self.options.slow_path, port, config)
             .expect("the rig's options make a valid engine");
         let (pd, inspect) = (engine.core_mut().allocate_pd(), engine.core_mut().allocate_pd());
+        let probe = engine.core().probe();
         self.nodes.push(Node {
             engine,
+            probe,
             slow_path,
             ip,
             pd,
@@ -171,6 +179,7 @@ impl Rig {
             next_iova: 0x10_0000 * (id.0 as u64 + 1),
             busy_until: self.now,
             frozen: false,
+            was_frozen: false,
             events: Vec::new(),
         });
         id
@@ -299,7 +308,12 @@ impl Rig {
 
     /// A node that takes no turns any more, as a process that was stopped; or goes on.
     pub fn freeze(&mut self, node: NodeId, frozen: bool) {
-        self.nodes[node.0].frozen = frozen;
+        let node = &mut self.nodes[node.0];
+        if frozen && !node.frozen {
+            node.engine.note_drained(self.now.max(node.busy_until));
+            node.was_frozen = true;
+        }
+        node.frozen = frozen;
     }
 
     /// Asynchronous events of a node so far.

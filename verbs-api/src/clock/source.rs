@@ -13,7 +13,7 @@ pub(crate) trait Source {
 }
 
 /// The clocks of this machine.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     opened: Instant,
     has_counter: bool,

@@ -10,6 +10,7 @@ use crate::stat::{Facts, StatServer};
 use crate::trace;
 use core::net::{IpAddr, Ipv4Addr};
 use datapath::engine::{AckTiming, Engine, EngineConfig};
+use datapath::latency::LatencyConfig;
 use datapath::port::Port;
 use datapath::port::fault::{Fault, FaultConfig, FaultStats};
 use datapath::queue::HandOver;
@@ -72,6 +73,9 @@ impl DeviceBuilder {
         recovery_contexts: u32 => sizes.recovery_contexts;
         /// Sets how queue pairs share the engine's turns. Default [`SchedulerConfig::RoundRobin`].
         scheduler: SchedulerConfig => sizes.scheduler;
+        /// Which send requests are sampled for where their time goes, unless the device string says
+        /// so ([`Device::latency`]). Default: none.
+        latency: Option<LatencyConfig> => sizes.latency;
         /// When acknowledgements go out; the default is [`AckTiming::AtOnce`].
         /// [`AckTiming::BehindPosts`] takes the making of an acknowledgement out of the time to an
         /// answer: it goes out behind what is posted next, or in the next call of the device's or
@@ -104,7 +108,12 @@ impl DeviceBuilder {
 
     fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
         let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
-        let config = drawn(EngineConfig { vlan: spec.vlan, host_nonce: host_nonce(), ..self.sizes })?;
+        let config = drawn(EngineConfig {
+            vlan: spec.vlan,
+            latency: spec.latency.or(self.sizes.latency),
+            host_nonce: host_nonce(),
+            ..self.sizes
+        })?;
         if let Transport::Sim { segment } = &spec.transport {
             let port = crate::sim::attach(segment, spec)?;
             let ip = spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, port.host())));

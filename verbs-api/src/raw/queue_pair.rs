@@ -112,7 +112,9 @@ impl SendGuard<'_> {
     /// [`Error::Post`]; the request was not added then, those before it were.
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<(), Error> {
         self.device.check_process()?;
-        Ok(self.queue.stage(request)?)
+        self.queue.stage(request)?;
+        self.device.note_post(&self.queue, request);
+        Ok(())
     }
 
     /// Takes back everything that was added.

@@ -4,7 +4,8 @@ use super::{DeviceSpec, Hugepages, MemifDriver, Role, SpecError, Transport};
 use crate::driver::Driver;
 use core::net::IpAddr;
 use core::str::FromStr;
-use datapath::port::options::Keys;
+use datapath::latency::LatencyConfig;
+use datapath::port::options::{Keys, duration_ns};
 use datapath::qpn::EngineId;
 
 /// What a device string may begin with.
@@ -13,7 +14,20 @@ pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp
 /// Keys of every device.
 const KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "pcap", "hugepages", "memory"],
+    names: &[
+        "ip",
+        "mac",
+        "mtu",
+        "vlan",
+        "engines",
+        "poll",
+        "stat",
+        "latency",
+        "slow",
+        "pcap",
+        "hugepages",
+        "memory",
+    ],
     example: "ip=10.77.0.1",
 };
 /// Those of a memif device: all that there are.
@@ -29,6 +43,8 @@ pub const MEMIF_KEYS: Keys = Keys {
         "engines",
         "poll",
         "stat",
+        "latency",
+        "slow",
         "pcap",
         "hugepages",
         "memory",
@@ -38,7 +54,7 @@ pub const MEMIF_KEYS: Keys = Keys {
 /// Those of a device without DPDK.
 const SIM_KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "pcap"],
+    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "latency", "slow", "pcap"],
     example: "ip=10.77.0.1",
 };
 
@@ -78,6 +94,7 @@ impl FromStr for DeviceSpec {
             engines: 1,
             driver: None,
             pcap: None,
+            latency: None,
             stat: None,
             faults: None,
         };
@@ -186,6 +203,8 @@ impl DeviceSpec {
                     Some(parse_driver(value).ok_or("inline, hybrid, thread, or thread@ and a processor")?);
             }
             "pcap" => self.pcap = Some(value.into()),
+            "latency" => self.latency_mut().one_in = parse_one_in(value)?,
+            "slow" => self.latency_mut().slow_ns = duration_ns(value)?,
             "stat" => self.stat = Some(value.parse()?),
             "memory" => {
                 let memory_mb = value.parse().ok().filter(|mb| MEMORY_MB_RANGE.contains(mb));
@@ -199,6 +218,15 @@ impl DeviceSpec {
         }
         Ok(())
     }
+
+    fn latency_mut(&mut self) -> &mut LatencyConfig {
+        self.latency.get_or_insert_default()
+    }
+}
+
+fn parse_one_in(value: &str) -> Result<u32, &'static str> {
+    let fits = |one_in: &u32| one_in.is_power_of_two() && *one_in <= LatencyConfig::ONE_IN_MAX;
+    value.parse().ok().filter(fits).ok_or("a power of two from 1 to 65536, as in 64")
 }
 
 fn parse_role(value: &str) -> Option<Role> {

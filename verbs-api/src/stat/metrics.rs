@@ -1,16 +1,16 @@
 //! The metrics of a device in the text format of OpenMetrics, which Prometheus reads.
 
 use super::facts::Sample;
+use super::families::Families;
+use super::latency::encode_latency;
 use super::names::rdma_name;
 use core::fmt;
+use core::time::Duration;
 use datapath::counters::{Counters, QpCounters};
 use datapath::engine::QpReport;
 use datapath::port::PortStats;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, EncodeMetric as _, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::{Registry, Unit};
 
 /// Begins the name of every metric.
@@ -35,7 +35,8 @@ impl Collector for Sample {
         for ((name, value), help) in self.counters.iter().zip(Counters::HELP) {
             families.counter(rdma_name(name), help, None, value)?;
         }
-        encode_queue_pairs(&self.queue_pairs, &mut families)
+        encode_queue_pairs(&self.queue_pairs, &mut families)?;
+        encode_latency(self.latency.as_ref(), &mut families)
     }
 }
 
@@ -116,13 +117,27 @@ fn encode_queue_pairs(reports: &[QpReport], families: &mut Families<'_>) -> fmt:
     }
     let receives = reports.iter().filter_map(|qp| Some((qpn(qp), f64::from(qp.receives?))));
     families.gauges("qp_receives", "Receive requests posted and not completed.", None, receives)?;
-    let completed = reports.iter().map(|qp| (qpn(qp), qp.completed.into()));
-    families.counters("qp_completed_requests", "Send requests completed, modulo 2^32.", completed)?;
+    let completed = reports.iter().map(|qp| (qpn(qp), u64::from(qp.completed)));
+    families.counters("qp_completed_requests", "Send requests completed, modulo 2^32.", None, completed)?;
+    encode_limits(reports, families)?;
     for (index, (name, help)) in names_and_helps().enumerate() {
         let values = reports.iter().map(|qp| (qpn(qp), nth(&qp.counters, index)));
-        families.counters(&format!("qp_{}", rdma_name(name)), help, values)?;
+        families.counters(&format!("qp_{}", rdma_name(name)), help, None, values)?;
     }
     Ok(())
+}
+
+/// With sampling only.
+fn encode_limits(reports: &[QpReport], families: &mut Families<'_>) -> fmt::Result {
+    let times = reports.iter().flat_map(|qp| {
+        let times = qp.limit_times.map(|times| times.iter().collect::<Vec<_>>()).unwrap_or_default();
+        times.into_iter().map(|(limit, ns)| {
+            let labels = [("qpn", qp.qpn.to_string()), ("limit", limit)];
+            (labels, Duration::from_nanos(ns).as_secs_f64())
+        })
+    });
+    let help = "How long each limit has kept the queue pair from sending more.";
+    families.counters("qp_limit", help, Some(&Unit::Seconds), times)
 }
 
 fn names_and_helps() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -148,60 +163,4 @@ fn labels(qp: &QpReport) -> [(&'static str, String); 6] {
         ("dest_qpn", qp.dest_qpn.to_string()),
         ("limit", qp.limit.to_string()),
     ]
-}
-
-/// Labels of one metric: names and values.
-type Labels<V, const N: usize> = [(&'static str, V); N];
-
-/// Writes one family of metrics after the other. One without metrics is written too, so that the
-/// names are the same at any time.
-struct Families<'a>(DescriptorEncoder<'a>);
-
-impl Families<'_> {
-    fn counter(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: u64) -> fmt::Result {
-        let counter = ConstCounter::new(value);
-        counter.encode(self.0.encode_descriptor(name, help, unit, MetricType::Counter)?)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let gauge = ConstGauge::new(value);
-        gauge.encode(self.0.encode_descriptor(name, help, None, MetricType::Gauge)?)
-    }
-
-    fn counters<V: EncodeLabelValue, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels<V, N>, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in values {
-            ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
-
-    fn gauges<V: EncodeLabelValue, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<&Unit>,
-        values: impl IntoIterator<Item = (Labels<V, N>, f64)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-        for (labels, value) in values {
-            ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
-
-    fn infos<V: EncodeLabelValue, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        infos: impl IntoIterator<Item = Labels<V, N>>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Info)?;
-        infos.into_iter().try_for_each(|labels| family.encode_info(&labels))
-    }
 }

@@ -1,9 +1,10 @@
 //! What is in a capture: packets by opcode, and those that are not as they should be.
 
 use super::Frame;
+use super::sift::{Sifted, sift};
 use std::collections::BTreeMap;
 use std::fmt;
-use wire::{Datagram, EncapError, Opcode, Packet, Repr, WireMode, bth, icrc};
+use wire::{Opcode, Packet, Repr, WireMode, bth};
 
 /// Faults that are named one by one.
 const NAMED_MAX: usize = 20;
@@ -56,24 +57,22 @@ impl Census {
     /// Counts one frame.
     pub fn add(&mut self, frame: Frame<'_>) {
         self.frames += 1;
-        if frame.bytes.len() < usize::try_from(frame.len).unwrap_or(usize::MAX) {
-            self.cut += 1;
-            self.name(format_args!("{} of {} bytes were captured", frame.bytes.len(), frame.len));
-            return;
-        }
-        let datagram = match Datagram::parse(frame.bytes, self.udp_port) {
-            Ok(datagram) => datagram,
-            Err(EncapError::NotRoce) => return,
-            Err(error) => return self.cannot_parse(&error),
-        };
-        if !icrc::verify(&frame.bytes[datagram.l3_offset..datagram.transport.end]) {
+        let sifted = sift(frame, self.udp_port);
+        if matches!(sifted, Sifted::Unparsed { intact: false, .. } | Sifted::Packet { intact: false, .. }) {
             self.bad_icrc += 1;
             self.name(format_args!("the ICRC is wrong"));
         }
-        let transport = &frame.bytes[datagram.transport];
-        let packet = match Packet::parse(transport) {
-            Ok(packet) => packet,
-            Err(error) => return self.cannot_parse(&error),
+        let (transport, packet) = match sifted {
+            Sifted::Other => return,
+            Sifted::Cut => {
+                self.cut += 1;
+                return self.name(format_args!("{} of {} bytes were captured", frame.bytes.len(), frame.len));
+            }
+            Sifted::Unparsed { error, .. } => {
+                self.unparsed += 1;
+                return self.name(format_args!("{error}"));
+            }
+            Sifted::Packet { transport, packet, .. } => (transport, packet),
         };
         let count = self.opcodes.entry((dialect(packet.mode()), packet.opcode() as u8)).or_default();
         count.packets += 1;
@@ -94,11 +93,6 @@ impl Census {
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.bad_icrc == 0 && self.unparsed == 0 && self.changed == 0 && self.cut == 0
-    }
-
-    fn cannot_parse(&mut self, error: &dyn fmt::Display) {
-        self.unparsed += 1;
-        self.name(format_args!("{error}"));
     }
 
     fn name(&mut self, fault: fmt::Arguments<'_>) {

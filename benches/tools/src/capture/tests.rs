@@ -172,8 +172,32 @@ fn padding_that_is_not_zero_would_be_sent_otherwise() {
         frame[template.len() + headers + 3] = padding;
         icrc::seal(&mut frame[template.l3_offset()..]);
         let mut census = Census::new(4791);
-        census.add(Frame { bytes: &frame, len: len(&frame) });
+        census.add(Frame { bytes: &frame, len: len(&frame), at_ns: None });
         assert_eq!((census.packets(), census.changed, census.bad_icrc), (1, changed, 0));
         assert_eq!(census.is_clean(), changed == 0);
+    }
+}
+
+#[test]
+fn stamps_are_nanoseconds_whatever_their_unit_was() {
+    let stamps = |file: &[u8]| {
+        let mut stamps = Vec::new();
+        for_each(file, |frame| stamps.push(frame.at_ns)).expect("it is whole");
+        stamps
+    };
+    assert_eq!(stamps(&classic(0xA1B2_C3D4, true, 1)), [Some(1_000_002_000); 3]);
+    assert_eq!(stamps(&classic(0xA1B2_3C4D, false, 1)), [Some(1_000_000_002); 3]);
+    let ticks = 1 << 32 | 2;
+    assert_eq!(stamps(&ng(false, 1, false)), [Some(ticks * 1000); 3]);
+    assert_eq!(stamps(&ng(true, 1, true)), [None; 3], "a simple block has none");
+    // An option of the interface says the unit; 10^-20 s is none that can be counted in.
+    for (unit, expected) in
+        [(9, Some(ticks)), (3, Some(ticks * 1_000_000)), (0x80, Some(ticks * 1_000_000_000)), (20, None)]
+    {
+        let mut writer = Writer { big: false, file: Vec::new() };
+        writer.block(0x0A0D_0D0A, &[0x1A2B_3C4D, 1, 0, 0], &[]);
+        writer.block(1, &[1, 0, 0x0004_0001, 0x6C6C_6977, 0x0001_0009, unit, 0], &[]);
+        writer.block(6, &[0, 1, 2, 4, 4], b"four");
+        assert_eq!(stamps(&writer.file), [expected], "{unit}");
     }
 }

@@ -115,6 +115,15 @@ impl Track {
         self.rate(completed(qpn))
     }
 
+    /// The share of the time between the last two looks that each limit has held a queue pair back.
+    pub fn limit_shares(&self, qpn: u32) -> Vec<(String, f64)> {
+        let pair = |snapshot: &'_ Snapshot| snapshot.queue_pairs.get(&qpn).cloned();
+        match (self.before().and_then(pair), self.now().and_then(pair)) {
+            (Some(before), Some(now)) => now.limit_shares(&before),
+            _ => Vec::new(),
+        }
+    }
+
     /// How many packets a queue pair sends again a second.
     pub fn resend_rate(&self, qpn: u32) -> Option<f64> {
         self.rate(resends(qpn))

@@ -3,6 +3,7 @@
 use super::history::Track;
 use super::snapshot::{QueuePair, Snapshot};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The last sample of a device. `rates` has what was counted since the sample before, a second;
 /// it is null if there is none.
@@ -35,5 +36,6 @@ fn queue_pair(track: &Track, qpn: u32, pair: &QueuePair) -> Value {
         "counters": pair.counters,
         "completed_per_second": track.completed_rate(qpn),
         "resends_per_second": track.resend_rate(qpn),
+        "limit_shares": track.limit_shares(qpn).into_iter().collect::<BTreeMap<_, _>>(),
     })
 }

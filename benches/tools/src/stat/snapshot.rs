@@ -8,6 +8,9 @@ const COMPLETED_END: f64 = 4_294_967_296.0;
 const PORT_DROPS: [&str; 4] =
     ["port_rx_dropped", "port_rx_missed_errors", "port_tx_dropped", "port_tx_errors"];
 
+/// Begins the names of metrics of sampled operations.
+const SAMPLED: [&str; 3] = ["operation", "slow_operation", "sampled_"];
+
 /// A device at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Snapshot {
@@ -31,19 +34,17 @@ pub struct QueuePair {
     pub gauges: BTreeMap<String, f64>,
     /// What is no everyday event, without `srnic_qp_` and `_total`.
     pub counters: BTreeMap<String, f64>,
+    /// Seconds that each limit has held it back, if the device samples.
+    pub limit_seconds: BTreeMap<String, f64>,
     /// Send requests completed, modulo 2^32.
     completed: f64,
 }
 
 impl Snapshot {
-    /// Reads the text format of OpenMetrics; lines that are not ours are passed over.
+    /// Reads the text format of OpenMetrics.
     pub fn parse(text: &str) -> Self {
         let mut snapshot = Self::default();
-        for line in text.lines().filter_map(|line| line.strip_prefix("srnic_")) {
-            let Some((name, value)) = line.rsplit_once(' ') else { continue };
-            let Ok(value) = value.parse() else { continue };
-            let (name, labels) =
-                name.split_once('{').map_or((name, BTreeMap::new()), |(name, rest)| (name, labels(rest)));
+        for (name, labels, value) in metrics(text) {
             snapshot.take(name, labels, value);
         }
         snapshot
@@ -55,6 +56,8 @@ impl Snapshot {
             (Some(name), Some(qpn)) => {
                 self.queue_pairs.entry(qpn).or_default().take(name, labels, value);
             }
+            // `srnic latency` has those.
+            _ if SAMPLED.iter().any(|prefix| name.starts_with(prefix)) => {}
             _ if name == "device_info" => self.device = labels,
             _ if name == "link_up" => self.link_up = value > 0.0,
             _ if name == "link_error" => self.link_error = labels.remove("reason"),
@@ -92,10 +95,14 @@ impl Snapshot {
 }
 
 impl QueuePair {
-    fn take(&mut self, name: &str, labels: BTreeMap<String, String>, value: f64) {
+    fn take(&mut self, name: &str, mut labels: BTreeMap<String, String>, value: f64) {
         match name.strip_suffix("_total") {
             None if name == "info" => self.labels = labels,
             None => drop(self.gauges.insert(name.to_owned(), value)),
+            Some("limit_seconds") => {
+                let limit = labels.remove("limit").unwrap_or_default();
+                self.limit_seconds.insert(limit, value);
+            }
             Some("completed_requests") => self.completed = value,
             Some(name) => drop(self.counters.insert(name.to_owned(), value)),
         }
@@ -121,6 +128,20 @@ impl QueuePair {
         self.counters.get("tx_retransmits").copied().unwrap_or(0.0)
     }
 
+    /// The share of the time since `before` that each limit has held it back, the largest first;
+    /// empty if the device does not sample.
+    pub fn limit_shares(&self, before: &Self) -> Vec<(String, f64)> {
+        let since = |(limit, seconds): (&String, &f64)| {
+            (limit.clone(), seconds - before.limit_seconds.get(limit).unwrap_or(&0.0))
+        };
+        let mut shares: Vec<_> =
+            self.limit_seconds.iter().map(since).filter(|(_, share)| *share > 0.0).collect();
+        let all: f64 = shares.iter().map(|(_, share)| share).sum();
+        shares.iter_mut().for_each(|(_, share)| *share /= all);
+        shares.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        shares
+    }
+
     /// Send requests completed since `before`, or since there is something to count.
     pub fn completed_since(&self, before: Option<&Self>) -> f64 {
         (self.completed - before.map_or(0.0, |before| before.completed)).rem_euclid(COMPLETED_END)
@@ -136,6 +157,18 @@ pub fn counted<'a>(
         (name.as_str(), value - before.and_then(|before| before.get(name)).unwrap_or(&0.0))
     };
     now.iter().map(since).filter(|(_, count)| *count > 0.0)
+}
+
+/// The metrics of a device in the text format of OpenMetrics, without `srnic_`; lines that are not
+/// ours are passed over.
+pub fn metrics(text: &str) -> impl Iterator<Item = (&str, BTreeMap<String, String>, f64)> {
+    text.lines().filter_map(|line| line.strip_prefix("srnic_")).filter_map(|line| {
+        let (name, value) = line.rsplit_once(' ')?;
+        let value = value.parse().ok()?;
+        let (name, labels) =
+            name.split_once('{').map_or((name, BTreeMap::new()), |(name, rest)| (name, labels(rest)));
+        Some((name, labels, value))
+    })
 }
 
 /// `key="value"` pairs with commas between, up to the closing brace. In a value, a backslash stands

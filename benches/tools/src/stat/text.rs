@@ -3,6 +3,9 @@
 use super::snapshot::{QueuePair, Snapshot, counted};
 use std::fmt::Write as _;
 
+/// Limits that held a queue pair back for less than this share of the time are not told.
+pub const SHARE_MIN: f64 = 0.01;
+
 /// The device, its queue pairs, and what has been counted since `before`, or since the device was
 /// opened. At most `most` queue pairs are shown: first those that have something to do and are held
 /// up.
@@ -60,6 +63,10 @@ fn write_pair(qpn: u32, pair: &QueuePair, before: Option<&QueuePair>, text: &mut
         pair.gauge("silent_seconds") * 1e3,
         pair.limit(),
     );
+    let shares = before.map(|before| pair.limit_shares(before)).unwrap_or_default();
+    for (limit, share) in shares.iter().filter(|(_, share)| *share >= SHARE_MIN) {
+        let _ = write!(text, ", {limit} {:.0} %", share * 100.0);
+    }
     for (name, count) in counted(&pair.counters, before.map(|before| &before.counters)) {
         let _ = write!(text, ", {count} {name}");
     }

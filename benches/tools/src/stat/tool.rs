@@ -46,7 +46,7 @@ pub struct Cli {
     replay: Option<PathBuf>,
 }
 
-fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
+pub(crate) fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
     text.parse().ok().filter(|seconds| (0.01..=3600.0).contains(seconds)).ok_or("a number from 0.01 to 3600")
 }
 

@@ -10,7 +10,7 @@ use crate::memory::{Access, ProtectionDomainId};
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::{
     self, Attributes, Gap, Hull, Present, Qp, QpCold, QpFlags, QpIdentity, Qpc, Receives, RequesterCursor,
-    ResponderCursor, SqEntry, Taken,
+    ResponderCursor, SqEntry, Taken, Watched,
 };
 use crate::qp_state::{QpState, QpType};
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
@@ -181,6 +181,7 @@ impl Core {
             plain: None,
             keepalive: None,
             response_lives: self.qps.response_lives(slot),
+            watched: Watched::default(),
         };
         self.units.set_scheduling(slot, attr.scheduling);
         self.qps.insert(slot, hot, cold);

@@ -1,7 +1,7 @@
 //! What a queue pair does and what keeps it from doing more, for people who look from outside.
 
 use crate::counters::QpCounters;
-use crate::engine::Core;
+use crate::engine::{Core, LimitTimes};
 use crate::qp::{QpCold, QpFlags, Qpc};
 use crate::qp_state::{QpState, QpType};
 use crate::time::Time;
@@ -111,6 +111,8 @@ pub struct QpReport {
     pub silent_ns: u64,
     /// What keeps it from sending more.
     pub limit: QpLimit,
+    /// How long each limit has held it back, if the device samples latencies.
+    pub limit_times: Option<LimitTimes>,
     /// What happened to it since it was created.
     pub counters: QpCounters,
 }
@@ -120,15 +122,26 @@ impl Core {
     #[must_use]
     pub fn reports(&self, now: Time) -> Vec<QpReport> {
         let slots = 0..u32::try_from(self.qps.capacity()).unwrap_or(u32::MAX);
-        slots.filter_map(|slot| self.qps.peek(slot)).map(|(qpc, cold)| report(qpc, cold, now)).collect()
+        let pairs = slots.filter_map(|slot| self.qps.peek(slot));
+        pairs
+            .map(|(qpc, cold)| QpReport {
+                limit_times: self.limit_times(cold.slot, qpc.id.qpn, now),
+                ..report(qpc, cold, now)
+            })
+            .collect()
     }
 }
 
-fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport {
-    let silent_ns = match qpc.tx.outstanding() {
+/// How long the peer has owed an acknowledgement without being heard.
+fn silent_ns(qpc: &Qpc, cold: &QpCold, now: Time) -> u64 {
+    match qpc.tx.outstanding() {
         0 => 0,
         _ => now.since(cold.heard_at.max(qpc.tx.progress_at())),
-    };
+    }
+}
+
+/// The queue pair as it is, but for its limits' times.
+pub(in crate::engine) fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport {
     QpReport {
         qpn: qpc.id.qpn,
         qp_type: cold.attributes.qp_type,
@@ -145,14 +158,15 @@ fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport {
         repairing_tx: qpc.tx.recovering(),
         repairing_rx: cold.rx_recovery.is_some(),
         srtt_ns: cold.watchdog.rtt.srtt_ns(),
-        silent_ns,
-        limit: limit(qpc, cold, silent_ns),
+        silent_ns: silent_ns(qpc, cold, now),
+        limit: limit_of(qpc, cold, now),
+        limit_times: None,
         counters: cold.counters,
     }
 }
 
 /// The first that applies, from what ends it all to what is merely slow.
-fn limit(qpc: &Qpc, cold: &QpCold, silent_ns: u64) -> QpLimit {
+pub(in crate::engine) fn limit_of(qpc: &Qpc, cold: &QpCold, now: Time) -> QpLimit {
     let unsent = qpc.req.sent > 0 || cold.send_queue.tail() != qpc.req.next;
     if !qpc.id.state.continues_sends() {
         QpLimit::State
@@ -160,7 +174,7 @@ fn limit(qpc: &Qpc, cold: &QpCold, silent_ns: u64) -> QpLimit {
         QpLimit::NothingToSend
     } else if cold.rnr.is_some() {
         QpLimit::NoReceive
-    } else if silent_ns >= SILENT_NS {
+    } else if silent_ns(qpc, cold, now) >= SILENT_NS {
         QpLimit::PeerSilent
     } else if qpc.tx.recovering() || qpc.tx.retry_pending() > 0 {
         QpLimit::Recovery

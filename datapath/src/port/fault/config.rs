@@ -1,7 +1,7 @@
 //! The configuration of faults, such as `loss=1%,reorder=0.5%,delay=20us,seed=7,dir=rx`.
 
 use super::rule::{BlackHole, DropRules};
-use crate::port::options::{Keys, OptionError};
+use crate::port::options::{Keys, OptionError, duration_ns};
 use core::str::FromStr;
 
 /// The probability of a fault for one frame, as a multiple of 2^-32.
@@ -191,7 +191,6 @@ impl FromStr for FaultConfig {
 }
 
 const PROBABILITY: &str = "a percentage from 0% to 100%, or a fraction from 0 to 1";
-const DURATION: &str = "a whole number of ns, us, ms or s, as in 20us";
 const COUNT: &str = "a whole number from 1 to 4294967295";
 const QUEUE: &str = "a whole number from 1 to 65536";
 const SEED: &str = "a whole number from 0 to 18446744073709551615";
@@ -244,16 +243,4 @@ fn probability(value: &str) -> Result<Probability, &'static str> {
 
 fn count(value: &str) -> Result<u32, &'static str> {
     value.parse().ok().filter(|n| *n >= 1).ok_or(COUNT)
-}
-
-fn duration_ns(value: &str) -> Result<u64, &'static str> {
-    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit_ns = match &value[digits.len()..] {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        _ => return Err(DURATION),
-    };
-    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_ns)).ok_or(DURATION)
 }

@@ -4,6 +4,7 @@ use super::Srq;
 use crate::network::PortOptions;
 use crate::rest::Rest;
 use datapath::engine::{AckTiming, EngineConfig};
+use datapath::latency::LatencyConfig;
 use datapath::memory::{Access, ProtectionDomainId};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy, WriteOrder};
 use datapath::qp::state::QpType;
@@ -54,6 +55,8 @@ pub struct RigOptions {
     pub scheduler: SchedulerConfig,
     /// When the engines acknowledge.
     pub acks: AckTiming,
+    /// Which send requests of each engine are sampled for where their time goes.
+    pub latency: Option<LatencyConfig>,
     /// Addresses are fd00::1 and on instead of 10.0.0.1 and on.
     pub ipv6: bool,
     /// VLAN tag of all frames.
@@ -75,6 +78,7 @@ impl Default for RigOptions {
             rto: RtoConfig::SIMULATION,
             scheduler: SchedulerConfig::default(),
             acks: AckTiming::default(),
+            latency: None,
             ipv6: false,
             vlan: None,
         }

@@ -118,6 +118,9 @@ impl Rig {
     /// its thread runs.
     fn tell_of_looks(&mut self, id: NodeId) {
         let node = &mut self.nodes[id.0];
+        if core::mem::take(&mut node.was_frozen) {
+            return;
+        }
         if node.busy_until < self.now {
             let (_, before) = self.options.rest.looks(id.0, self.now);
             node.engine.note_drained(before.max(node.busy_until));

@@ -2,10 +2,12 @@
 
 use super::memory::Span;
 use super::{Endpoint, Qp, Rig};
+use datapath::latency::Probe;
 use datapath::memory::{Access, Binding};
 use datapath::queue::{
     Completion, PostError, RecvRequest, SendData, SendFlags, SendOpcode, SendRequest, Sge,
 };
+use datapath::time::Time;
 
 /// A send work request in the making. Signaled unless told otherwise; `wr_id` counts up from 1 on
 /// each queue pair.
@@ -200,11 +202,32 @@ impl Rig {
     /// # Errors
     /// [`PostError`]; nothing was posted then.
     pub fn try_post(&mut self, qp: Qp, work: &Work) -> Result<u64, PostError> {
+        let wr_id = self.stage(qp, work)?;
+        self.submit(qp);
+        Ok(wr_id)
+    }
+
+    /// Writes a send work request that the engine sees after [`Rig::submit`] only; returns its
+    /// number.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was written then.
+    pub fn stage(&mut self, qp: Qp, work: &Work) -> Result<u64, PostError> {
+        let (now, probe) = (self.now, self.nodes[qp.node.0].probe.as_ref());
         let endpoint = &mut self.endpoints[qp.index];
         let wr_id = work.wr_id.unwrap_or(endpoint.next_wr_id);
-        endpoint.handles.send.post(&work.request(wr_id))?;
+        let request = work.request(wr_id);
+        endpoint.handles.send.stage(&request)?;
+        if let Some(probe) = probe {
+            probe.note_post(&endpoint.handles.send, &request, || now);
+        }
         endpoint.next_wr_id += u64::from(work.wr_id.is_none());
         Ok(wr_id)
+    }
+
+    /// Posts what was staged.
+    pub fn submit(&mut self, qp: Qp) {
+        self.endpoints[qp.index].handles.send.submit();
     }
 
     /// Posts a send work request; returns its number.
@@ -303,12 +326,16 @@ impl Rig {
 
     /// Polls the completion queues of one queue pair: those of thousands take longer than all else.
     pub fn poll_qp(&mut self, qp: Qp) {
-        poll_endpoint(&mut self.endpoints[qp.index]);
+        let probe = self.nodes[qp.node.0].probe.as_deref();
+        poll_endpoint(&mut self.endpoints[qp.index], probe, self.now);
     }
 
     /// Polls all completion queues and event queues into the rig's logs.
     pub fn poll(&mut self) {
-        self.endpoints.iter_mut().for_each(poll_endpoint);
+        for endpoint in &mut self.endpoints {
+            let probe = self.nodes[endpoint.id.node.0].probe.as_deref();
+            poll_endpoint(endpoint, probe, self.now);
+        }
         for node in &mut self.nodes {
             while let Some(event) = node.engine.core_mut().poll_event() {
                 node.events.push(event);
@@ -317,9 +344,12 @@ impl Rig {
     }
 }
 
-fn poll_endpoint(endpoint: &mut Endpoint) {
+fn poll_endpoint(endpoint: &mut Endpoint, probe: Option<&Probe>, now: Time) {
     while let Some(completion) = endpoint.send_cq.poll() {
         endpoint.sends.push(completion);
+        if let Some(probe) = probe {
+            probe.note_poll(endpoint.cqs[0], endpoint.send_cq.head(), || now);
+        }
     }
     while let Some(completion) = endpoint.recv_cq.poll() {
         endpoint.recvs.push(completion);

@@ -3,6 +3,7 @@
 use super::Theme;
 use super::devices::graph;
 use crate::stat::history::{completed, resends};
+use crate::stat::text::SHARE_MIN;
 use crate::stat::view::Row;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -45,6 +46,16 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, row: Option<&Row<'_>>, theme: The
         graph("cwnd", "packets", windows, width, theme),
         graph("round trip", "us", round_trips, width, theme),
     ];
+    let shares = row.track.limit_shares(qpn);
+    if !shares.is_empty() {
+        let shares = shares.iter().filter(|(_, share)| *share >= SHARE_MIN);
+        let shares: Vec<String> =
+            shares.map(|(limit, share)| format!("{limit} {:.0} %", share * 100.0)).collect();
+        lines.push(Line::from(vec![
+            Span::styled("held back by: ", theme.faint()),
+            Span::raw(shares.join(", ")),
+        ]));
+    }
     lines.push(numbers("now", pair.gauges.iter().map(|(name, value)| (name.as_str(), *value)), theme));
     let counted = pair.counters.iter().map(|(name, value)| (name.as_str(), *value));
     lines.push(numbers("counted", counted.filter(|(_, value)| *value > 0.0), theme));

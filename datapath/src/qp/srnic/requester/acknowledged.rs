@@ -62,7 +62,7 @@ pub(crate) fn on_acknowledge(mut qp: Qp<'_>, units: &mut Units, ack: &Acknowledg
         Err(AckRefused::Beyond) => return,
     };
     if acked > 0 {
-        on_progress(&mut qp, units);
+        on_progress(&mut qp, units, &ackx);
     }
     if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
         on_refusal(&mut qp, units, aeth.syndrome, info.next);
@@ -94,12 +94,22 @@ fn read_info(ack: &Acknowledgement) -> AckInfo {
     }
 }
 
-/// `una` moved: complete what is done, and go on after an RNR wait.
-#[inline(always)]
-fn on_progress(qp: &mut Qp<'_>, units: &mut Units) {
+/// `una` moved of a queue pair whose WRITEs wait for each other, or of which a request is sampled.
+#[cold]
+#[inline(never)]
+fn on_rare_progress(qp: &mut Qp<'_>, host_delay_ns: u32) {
     if qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) {
         // It may have been waiting for what is acknowledged now; if not, it goes on waiting.
         qp.hot.flags.remove(QpFlags::READ_WAIT);
+    }
+    qp.cold.watched.host_delay_ns = host_delay_ns;
+}
+
+/// `una` moved: complete what is done, and go on after an RNR wait.
+#[inline(always)]
+fn on_progress(qp: &mut Qp<'_>, units: &mut Units, ackx: &Ackx) {
+    if qp.hot.flags.intersects(QpFlags::ORDERED_OVERLAP.union(QpFlags::WATCHED)) {
+        on_rare_progress(qp, ackx.ack_delay_ns());
     }
     complete_acknowledged(qp, units);
     if qp.hot.id.state == QpState::Err {

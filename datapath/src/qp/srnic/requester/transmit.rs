@@ -240,6 +240,9 @@ fn send_again<T: TxSlots>(
         }
     };
     count!(units, qp.cold, tx_retransmits);
+    if qp.hot.flags.contains(QpFlags::WATCHED) && qp.cold.watched.position == position {
+        qp.cold.watched.again += 1;
+    }
     Ok(Some(payload))
 }
 

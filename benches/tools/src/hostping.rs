@@ -1,0 +1,201 @@
+//! `srnic hostping`: what of this host, or of the way to a peer, is slower than it should be.
+
+pub mod answer;
+pub mod baseline;
+pub mod finding;
+pub mod judge;
+pub mod measure;
+pub mod path;
+pub mod preflight;
+pub mod tomography;
+pub mod ways;
+pub mod window;
+
+use crate::error::Result;
+use crate::link::wait_for_link;
+use crate::{interrupt, log, output, program};
+use baseline::Baseline;
+use clap::{ArgMatches, Parser};
+use finding::{Finding, Findings, Level};
+use judge::Row;
+use measure::Measured;
+use path::Path;
+use preflight::Host;
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tomography::History;
+use verbs_api::{Device, DeviceSpec, Driver, Role};
+use ways::Ways;
+
+/// Says what of this host, or of the way to a peer, is slower than it should be, and what to do
+///
+/// It looks at the settings of the machine, and then sends WRITEs from each CPU and each kind of
+/// pages back to the device, and to HOST, where `srnic hostping --answer` must run. Probes that are
+/// a fifth slower than those of the baseline, or without one than the best, are bad; the part that
+/// they share is to blame. Exit status: 0 if nothing is bad, 1 if something is, 2 if it could not
+/// be tried.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct Cli {
+    /// A device; docs/ports.md has the grammar
+    #[arg(short, long, required_unless_present = "preflight")]
+    device: Option<DeviceSpec>,
+    /// A peer to probe as well
+    #[arg(conflicts_with_all = ["answer", "preflight"])]
+    host: Option<IpAddr>,
+    /// Looks at the settings of the machine only, and sends nothing
+    #[arg(long)]
+    preflight: bool,
+    /// Looks at the machine whose /proc and /sys, or copies of them, are below this directory
+    #[arg(long, value_name = "DIRECTORY", default_value = "/", requires = "preflight")]
+    root: PathBuf,
+    /// Answers the probes of others, until Ctrl-C
+    #[arg(long, conflicts_with = "preflight")]
+    answer: bool,
+    /// Port of the connection manager where probes are answered
+    #[arg(short, long, default_value_t = 7175)]
+    port: u16,
+    /// CPUs to probe from, or that are to poll, as in 0,1; without it probes use all that they may
+    #[arg(long, value_delimiter = ',')]
+    cpu: Vec<usize>,
+    /// Probes of each way, of which the best counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// What is usual, from a file of --save
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Writes what was measured to a file, as what is usual from now on
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Gb/s that the way to HOST should carry: tells whether the window is large enough for it
+    #[arg(long, value_name = "GBPS", requires = "host", value_parser = rate)]
+    rate: Option<f64>,
+    /// Looks again after so many seconds, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    watch: Option<u64>,
+    /// Writes a JSON document, one a line for each look
+    #[arg(long)]
+    json: bool,
+}
+
+fn rate(text: &str) -> std::result::Result<f64, &'static str> {
+    text.parse().ok().filter(|rate| *rate > 0.0 && *rate <= 10_000.0).ok_or("a number above 0, up to 10000")
+}
+
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    match run(&program::args(matches)) {
+        Ok(Level::Bad) => ExitCode::FAILURE,
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.show();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<Level> {
+    interrupt::catch()?;
+    log::start()?;
+    output::check_file(cli.save.as_deref())?;
+    let usual = cli.baseline.as_deref().map(Baseline::read).transpose()?.unwrap_or_default();
+    let machine = Host::at(&cli.root);
+    let settings = Findings(preflight::check(&machine, cli.device.as_ref(), &cli.cpu));
+    let Some(spec) = cli.device.as_ref().filter(|_| !cli.preflight) else {
+        return tell(cli, &settings, settings.json("links"));
+    };
+    let role = if cli.answer { Role::Server } else { Role::Client };
+    // Probes stay on a CPU, and so the engine must run where they do.
+    let spec = DeviceSpec { driver: Some(Driver::Inline), ..spec.clone().or_role(role) };
+    let device = Device::open_spec(&spec)?;
+    if cli.answer {
+        return answer::answer(&device, cli.port).map(|()| Level::Good);
+    }
+    if cli.host.is_some() {
+        wait_for_link(&device, &spec, || Ok(()))?;
+    }
+    let cpus = if cli.cpu.is_empty() { machine.allowed_cpus() } else { cli.cpu.clone() };
+    let ways = Ways::open(&device, &cpus, cli.host.map(|host| SocketAddr::new(host, cli.port)))?;
+    look(cli, &settings, &usual, ways)
+}
+
+/// Probes, judges and tells, once or again and again. The verdict is that of the last look.
+fn look(cli: &Cli, settings: &Findings, usual: &Baseline, mut ways: Ways) -> Result<Level> {
+    let mut history = History::default();
+    loop {
+        let mut probes = Vec::new();
+        for _ in 0..cli.rounds {
+            probes = ways.probe(probes)?;
+        }
+        if let Some(path) = &cli.save {
+            Baseline::of_probes(&probes).write(path)?;
+        }
+        let rows = judge::rows(&probes, usual);
+        let mut links = judge::judge(&rows, &mut history);
+        links.extend(window_of(cli, &ways, &probes));
+        let links = Findings(links);
+        let level = show(cli, settings, &rows, &links)?;
+        let Some(seconds) = cli.watch else { return Ok(level) };
+        let next = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < next {
+            if interrupt::check().is_err() {
+                return Ok(level);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Whether the window to the peer is large enough, if the command line says for what.
+fn window_of(cli: &Cli, ways: &Ways, probes: &[(Path, Measured)]) -> Option<Finding> {
+    let best = probes.iter().filter(|(path, _)| path.peer.is_some()).map(|(_, measured)| *measured);
+    Some(window::judge(ways.peer_window()?, best.reduce(Measured::best_of)?, cli.rate?))
+}
+
+fn show(cli: &Cli, settings: &Findings, rows: &[Row], links: &Findings) -> Result<Level> {
+    let all = Findings(settings.0.iter().chain(&links.0).cloned().collect());
+    let mut document = links.json("links");
+    document["settings"] = settings.json("settings")["settings"].take();
+    document["probes"] = rows.iter().map(probe_json).collect();
+    document["verdict"] = all.verdict().to_string().into();
+    if !cli.json {
+        output::lines(format_args!("{}\n", table(rows)))?;
+    }
+    tell(cli, &all, document)
+}
+
+/// Tells it in the form that was asked for.
+fn tell(cli: &Cli, all: &Findings, document: Value) -> Result<Level> {
+    if cli.json {
+        output::line(document)?;
+    } else {
+        output::lines(all)?;
+    }
+    Ok(all.verdict())
+}
+
+fn probe_json(row: &Row) -> Value {
+    json!({
+        "name": row.path.to_string(),
+        "latency_us": row.measured.latency_ns / 1000.0,
+        "gbps": row.measured.gbps,
+        "usual_latency_us": row.usual.latency_ns / 1000.0,
+        "usual_gbps": row.usual.gbps,
+        "good": row.is_good(),
+    })
+}
+
+fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.path.to_string().len()).max().unwrap_or_default();
+    let line = |row: &Row| {
+        let mark = if row.is_good() { "" } else { "  slow" };
+        let (micros, gbps) = (row.measured.latency_ns / 1000.0, row.measured.gbps);
+        format!("{:<width$}  {micros:10.2}  {gbps:8.1}{mark}\n", row.path.to_string())
+    };
+    let heading = format!("{:<width$}  latency us      Gb/s\n", "probe");
+    heading + &rows.iter().map(line).collect::<String>()
+}

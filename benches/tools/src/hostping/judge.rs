@@ -1,0 +1,124 @@
+//! From what probes measured to a verdict on each part, in words.
+
+#[cfg(test)]
+mod tests;
+
+use super::baseline::Baseline;
+use super::finding::Finding;
+use super::measure::Measured;
+use super::path::{Memory, Part, Path};
+use super::tomography::{History, Probe, Verdict, blame};
+
+/// A probe that is a fifth slower than usual is bad, as in Hostping.
+const TOLERANCE: f64 = 1.2;
+
+/// A probe beside what is usual for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its way.
+    pub path: Path,
+    /// What it measured.
+    pub measured: Measured,
+    /// What it should have.
+    pub usual: Measured,
+}
+
+impl Row {
+    /// Whether latency and bandwidth are within a fifth of what is usual.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.measured.latency_ns <= TOLERANCE * self.usual.latency_ns
+            && self.measured.gbps * TOLERANCE >= self.usual.gbps
+    }
+
+    /// How much worse it is than usual, in latency or bandwidth.
+    fn slowness(&self) -> f64 {
+        (self.measured.latency_ns / self.usual.latency_ns).max(self.usual.gbps / self.measured.gbps)
+    }
+}
+
+/// Sets each probe beside its baseline, or beside the best of its kind where it has none: loopbacks
+/// beside loopbacks, probes of a peer beside those.
+#[must_use]
+pub fn rows(probes: &[(Path, Measured)], baseline: &Baseline) -> Vec<Row> {
+    let usual = |path: &Path| {
+        let alike = probes.iter().filter(|(other, _)| other.peer == path.peer);
+        let best = alike.map(|(_, measured)| *measured).reduce(Measured::best_of);
+        baseline.of(path).or(best)
+    };
+    let row = |(path, measured): &(Path, Measured)| {
+        Some(Row { path: *path, measured: *measured, usual: usual(path)? })
+    };
+    probes.iter().filter_map(row).collect()
+}
+
+/// What is to blame for the rows that are bad, part by part; `history` knows the rounds before.
+#[must_use]
+pub fn judge(rows: &[Row], history: &mut History) -> Vec<Finding> {
+    let mut parts: Vec<Part> = rows.iter().flat_map(|row| row.path.parts()).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    let index = |part: &Part| parts.binary_search(part).ok();
+    let probes: Vec<Probe> = rows
+        .iter()
+        .map(|row| Probe {
+            prober: row.path.cpu,
+            links: row.path.parts().iter().filter_map(index).collect(),
+            good: row.is_good(),
+        })
+        .collect();
+    let verdicts = blame(&probes, parts.len());
+    history.note(&verdicts);
+    let told = parts.iter().zip(&verdicts).enumerate();
+    told.map(|(link, (part, verdict))| tell(*part, *verdict, rows, history.is_flapping(link))).collect()
+}
+
+fn tell(part: Part, verdict: Verdict, rows: &[Row], is_flapping: bool) -> Finding {
+    let over: Vec<&Row> = rows.iter().filter(|row| row.path.parts().contains(&part)).collect();
+    let slow = || over.iter().filter(|row| !row.is_good());
+    let name = part.to_string();
+    match verdict {
+        Verdict::Good => Finding::good(name, format!("as usual on {}", probes(over.len()))),
+        Verdict::Unseen => Finding::unknown(name, "no probe crossed it"),
+        Verdict::Shadowed => Finding::unknown(
+            name,
+            "all probes over it are slow, and what is bad explains them: mend that, and look again",
+        ),
+        Verdict::Gray if is_flapping => {
+            Finding::bad(name, "fast and slow in turn for three rounds: it is flapping", remedy(part))
+        }
+        Verdict::Gray => Finding::warning(
+            name,
+            format!("slow on {} of {}, and fast on others", slow().count(), probes(over.len())),
+            "--watch 10 tells whether it stays so",
+        ),
+        Verdict::Bad { .. } => {
+            let worst = slow().max_by(|one, other| one.slowness().total_cmp(&other.slowness()));
+            let example = worst.map(|row| format!(": {}, where {} are usual", row.measured, row.usual));
+            let words = format!("slow on all of {}{}", probes(over.len()), example.unwrap_or_default());
+            Finding::bad(name, words, remedy(part))
+        }
+    }
+}
+
+fn probes(count: usize) -> String {
+    if count == 1 { "1 probe".to_owned() } else { format!("{count} probes") }
+}
+
+const fn remedy(part: Part) -> &'static str {
+    match part {
+        Part::Cpu(_) => {
+            "look at what else runs there (top, then 1), or choose another: taskset, poll=thread@CPU"
+        }
+        Part::Memory(Memory::Ordinary) => {
+            "use huge pages (sysctl vm.nr_hugepages=512), on the node of the CPU"
+        }
+        Part::Memory(Memory::Huge) => {
+            "see on which node they are (numactl -H), and take some of the CPU's own"
+        }
+        Part::Device => "everything on this host is slow: look at the settings above, and at top",
+        Part::Peer(_) => {
+            "look at drops and limits by srnic stat at both ends, and start srnic hostping at the peer"
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! One probe: WRITEs over a connection, each waited for.
+
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::pump::{PEER_WAIT, Patience};
+use core::fmt;
+use std::time::Instant;
+use verbs_api::{
+    Access, CompletionQueue, MemoryRegion, QueuePair, RemoteRegion, SendData, SendRequest, WcStatus,
+};
+
+/// Bytes of a small WRITE, which tells the latency.
+const SMALL: usize = 8;
+/// Bytes of a large one: what it takes beyond a small one tells the bandwidth.
+pub const LARGE: usize = 1 << 20;
+/// What the memory that they go to must allow.
+pub const TARGET: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
+/// WRITEs whose times are looked at, small and large ones.
+const TIMES: [(usize, usize); 2] = [(SMALL, 200), (LARGE, 16)];
+/// Polls between two looks at the clock and at Ctrl-C.
+const LOOK_INTERVAL: u32 = 1024;
+
+/// What a probe measured.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// From a post of 8 bytes to its completion, in nanoseconds.
+    pub latency_ns: f64,
+    /// Payload once the first byte is through, in 10^9 bits a second.
+    pub gbps: f64,
+}
+
+impl Measured {
+    /// Of what a small and a large WRITE take, in nanoseconds.
+    fn of_times(small_ns: f64, large_ns: f64) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "a constant below 2^52")]
+        let bits = 8.0 * LARGE as f64;
+        Self { latency_ns: small_ns, gbps: bits / (large_ns - small_ns).max(1.0) }
+    }
+
+    /// The better latency and the better bandwidth of two.
+    #[must_use]
+    pub fn best_of(self, other: Self) -> Self {
+        Self { latency_ns: self.latency_ns.min(other.latency_ns), gbps: self.gbps.max(other.gbps) }
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} us and {:.1} Gb/s", self.latency_ns / 1000.0, self.gbps)
+    }
+}
+
+/// A connection over which probes go.
+pub struct Way {
+    /// The sending end.
+    pub pair: QueuePair,
+    /// Its completions.
+    pub cq: CompletionQueue,
+    /// Where the WRITEs go: [`LARGE`] bytes or more.
+    pub remote: RemoteRegion,
+}
+
+impl Way {
+    /// Probes with a payload from `source`, of [`LARGE`] bytes or more.
+    ///
+    /// A quarter of the times is not above what is taken: others who use the CPU disturb the rest.
+    ///
+    /// # Errors
+    /// [`Error::Completion`], [`Error::Late`], [`Error::Interrupted`].
+    pub fn probe(&mut self, source: &MemoryRegion) -> Result<Measured> {
+        let [small, large] = TIMES;
+        let mut quartile = |(size, count): (usize, usize)| -> Result<f64> {
+            // The first ones fetch what the others find in the caches.
+            for _ in 0..count / 8 {
+                self.write(source, size)?;
+            }
+            let mut times = (0..count).map(|_| self.write(source, size)).collect::<Result<Vec<f64>>>()?;
+            times.sort_unstable_by(f64::total_cmp);
+            Ok(times[count / 4])
+        };
+        Ok(Measured::of_times(quartile(small)?, quartile(large)?))
+    }
+
+    /// One WRITE to its completion, in nanoseconds.
+    fn write(&mut self, source: &MemoryRegion, size: usize) -> Result<f64> {
+        let gather = [source.slice(..size)?];
+        let request = SendRequest::write(SendData::Gather(&gather), self.remote.at(0)).signaled();
+        let since = Instant::now();
+        self.pair.post_send(&request)?;
+        let (mut patience, mut polls) = (Patience::default(), 0_u32);
+        loop {
+            match self.cq.poll() {
+                Some(done) if done.status == WcStatus::Success => {
+                    return Ok(since.elapsed().as_secs_f64() * 1e9);
+                }
+                Some(done) => return Err(Error::Completion { what: "a probe", status: done.status }),
+                None => patience.polled(false),
+            }
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(LOOK_INTERVAL) {
+                interrupt::check()?;
+                if since.elapsed() > PEER_WAIT {
+                    return Err(Error::Late("a probe did not complete", PEER_WAIT.as_secs()));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bandwidth_is_what_a_large_write_takes_beyond_a_small_one() {
+        let measured = Measured::of_times(2_000.0, 85_886.08);
+        assert!((measured.gbps - 100.0).abs() < 1e-9, "{measured:?}");
+        assert_eq!(measured.to_string(), "2.00 us and 100.0 Gb/s");
+        assert!(Measured::of_times(2.0, 1.0).gbps.is_finite(), "a clock that stands still");
+    }
+}

@@ -1,0 +1,106 @@
+//! `srnic hostping` as processes.
+
+#[expect(dead_code, reason = "what other tests need of it")]
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use support::{Ended, Place, Running, srnic};
+
+fn hostping(arguments: &[&str]) -> Running {
+    let mut command = srnic("hostping");
+    command.args(arguments).env_remove("SRNIC_LOG");
+    Running::start(command)
+}
+
+/// What it wrote, and that it ended as that says.
+#[track_caller]
+fn document(ended: &Ended) -> Value {
+    let document: Value =
+        serde_json::from_slice(&ended.0.stdout).unwrap_or_else(|_| panic!("{}", ended.error()));
+    let code = i32::from(document["verdict"] == "bad");
+    assert_eq!(ended.0.status.code(), Some(code), "{document}");
+    document
+}
+
+fn link<'a>(document: &'a Value, name: &str) -> &'a Value {
+    let links = document["links"].as_array().expect("an array");
+    links.iter().find(|link| link["name"] == name).unwrap_or_else(|| panic!("{name}: {document}"))
+}
+
+#[test]
+fn the_settings_of_this_machine_are_told() {
+    let ended = hostping(&["--preflight", "--json"]).end();
+    let document = document(&ended);
+    for name in ["governor", "NUMA", "huge pages", "cores", "quota"] {
+        let verdict = link(&document, name)["verdict"].as_str().expect("a word");
+        assert!(["good", "unknown", "warning", "bad"].contains(&verdict), "{document}");
+    }
+}
+
+/// A baseline with the same ways and other numbers.
+fn scale(place: &Place, latency: f64, gbps: f64) -> String {
+    let mut baseline = place.json("baseline");
+    for probe in baseline["probes"].as_object_mut().expect("an object").values_mut() {
+        for (key, factor) in [("latency_ns", latency), ("gbps", gbps)] {
+            probe[key] = (probe[key].as_f64().expect("a number") * factor).into();
+        }
+    }
+    let path = place.path("scaled");
+    fs::write(&path, baseline.to_string()).expect("our directory");
+    path.display().to_string()
+}
+
+/// One CPU and one loopback: what they take is judged by what it took before.
+#[test]
+fn a_host_is_judged_by_its_baseline() {
+    let place = Place::new("hostping-baseline");
+    let file = place.path("baseline").display().to_string();
+    let arguments = ["-d", "sim:hostping", "--cpu", "0", "--rounds", "1", "--json"];
+    let saved = document(&hostping(&[&arguments[..], &["--save", &file]].concat()).end());
+    assert!(saved["probes"].as_array().is_some_and(|probes| !probes.is_empty()), "{saved}");
+    let judge = |latency: f64, gbps: f64| {
+        let scaled = scale(&place, latency, gbps);
+        document(&hostping(&[&arguments[..], &["--baseline", &scaled]].concat()).end())
+    };
+    // Everything used to be far slower, far faster.
+    let good = judge(1e6, 1e-6);
+    for name in ["CPU 0", "ordinary pages", "the device"] {
+        assert_eq!(link(&good, name)["verdict"], "good");
+    }
+    let bad = judge(1e-6, 1e-6);
+    assert_eq!((&link(&bad, "CPU 0")["verdict"], &bad["verdict"]), (&"bad".into(), &"bad".into()));
+    assert!(link(&bad, "CPU 0")["remedy"].is_string());
+}
+
+#[test]
+fn a_file_that_is_no_baseline_is_refused() {
+    let place = Place::new("hostping-refused");
+    let file = place.path("baseline");
+    fs::write(&file, "{}").expect("our directory");
+    let file = file.display().to_string();
+    let ended = hostping(&["-d", "sim:refused", "--cpu", "0", "--rounds", "1", "--baseline", &file]).end();
+    ended.assert_failed(2, "no baseline; make one by --save");
+    hostping(&["-d", "sim:refused", "--cpu", "999"]).end().assert_failed(2, "this process may not run there");
+}
+
+#[test]
+fn a_peer_is_probed_and_its_window_judged() {
+    let place = Place::new("hostping-peer");
+    let device = |role: &str| format!("memif:{},role={role}", place.path("socket").display());
+    let mut server = hostping(&["-d", &device("server"), "--answer"]);
+    server.wait_for("answering probes at 10.77.0.1");
+    let client = device("client");
+    let probe = |rate: &str| {
+        let arguments = ["-d", &client, "10.77.0.1", "--cpu", "0", "--rounds", "1", "--json", "--rate", rate];
+        document(&hostping(&arguments).end())
+    };
+    let small = probe("10000");
+    assert!(link(&small, "peer 10.77.0.1")["verdict"].is_string());
+    let words = link(&small, "window")["words"].as_str().expect("words");
+    assert!(words.starts_with("window too small: W = "), "{words}");
+    // The server goes on for the next client.
+    assert_eq!(link(&probe("0.000001"), "window")["verdict"], "good");
+    server.signal("-TERM");
+    server.end().assert_success();
+}
