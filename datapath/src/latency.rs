@@ -3,7 +3,7 @@
 //! An operation has six stamps: posted, seen by the engine, first packet out, last packet out,
 //! completed, polled. The engine's time moves once a turn, so that what happens in a turn happens
 //! at its time: a look at the queue pair's positions behind each turn finds every stamp, and no
-//! packet pays for it (docs/adr/0084). Only who posts and who polls say by themselves when they do.
+//! packet pays for it (docs/adr/0064). Only who posts and who polls say by themselves when they do.
 
 mod config;
 mod flight;
