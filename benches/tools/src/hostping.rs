@@ -30,7 +30,7 @@ use tomography::History;
 use verbs_api::{Device, DeviceSpec, Driver, Role};
 use ways::Ways;
 
-/// Says what of this host, or of the way to a peer, is slower than it should be, and what to do
+/// Says what of this host, or of the way to a peer, is slow; and what to do about it
 ///
 /// It looks at the settings of the machine, and then sends WRITEs from each CPU and each kind of
 /// pages back to the device, and to HOST, where `srnic hostping --answer` must run. Probes that are
