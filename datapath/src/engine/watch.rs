@@ -57,10 +57,29 @@ impl Watch {
         }
     }
 
+    /// Whether a look would find nothing new.
+    #[inline]
+    fn is_quiet(&self, now: Time) -> bool {
+        self.tracked.is_empty() && !self.limits.is_due(now) && !self.probe.has_news()
+    }
+
     /// Looks behind a turn.
     #[cold]
     #[inline(never)]
     fn look(&mut self, qps: &mut QpTable, units: &Units, port_full: bool) {
+        if self.probe.has_news() {
+            self.probe.hear();
+            self.take_news(qps, units);
+        }
+        if !self.tracked.is_empty() {
+            self.follow(qps, units, port_full);
+        }
+        if self.limits.is_due(units.now) {
+            self.limits.look(qps, units.now, port_full);
+        }
+    }
+
+    fn take_news(&mut self, qps: &mut QpTable, units: &Units) {
         while let Some(posted) = self.probe.take_post() {
             let tracked = if self.tracked.is_full() { None } else { Tracked::begin(posted, qps, units) };
             match tracked {
@@ -71,10 +90,6 @@ impl Watch {
         while let Some(polled) = self.probe.take_poll() {
             self.tracked.iter_mut().for_each(|tracked| tracked.note_poll(&polled));
         }
-        if !self.tracked.is_empty() {
-            self.follow(qps, units, port_full);
-        }
-        self.limits.look(qps, units.now, port_full);
     }
 
     fn follow(&mut self, qps: &mut QpTable, units: &Units, port_full: bool) {
@@ -106,7 +121,9 @@ impl Core {
     /// Behind a turn.
     #[inline]
     pub(super) fn watch(&mut self, port_full: bool) {
-        if let Some(watch) = &mut self.watch {
+        if let Some(watch) = &mut self.watch
+            && !watch.is_quiet(self.units.now)
+        {
             watch.look(&mut self.qps, &self.units, port_full);
         }
     }

@@ -35,6 +35,8 @@ pub struct Probe {
     mask: u32,
     posts: ArrayQueue<Posted>,
     polls: ArrayQueue<Polled>,
+    /// There is something in one of them.
+    news: AtomicBool,
     /// A sampled operation is complete and was not polled.
     awaits_poll: AtomicBool,
     skipped: AtomicU64,
@@ -46,6 +48,7 @@ impl Probe {
             mask: config.one_in.next_power_of_two().saturating_sub(1),
             posts: ArrayQueue::new(STAMPS_MAX),
             polls: ArrayQueue::new(STAMPS_MAX),
+            news: AtomicBool::new(false),
             awaits_poll: AtomicBool::new(false),
             skipped: AtomicU64::new(0),
         }
@@ -74,6 +77,7 @@ impl Probe {
         if self.posts.push(posted).is_err() {
             self.note_skipped();
         }
+        self.news.store(true, Ordering::Release);
     }
 
     /// Call when completions were taken from a completion queue, all before `head`; `now` is the
@@ -83,15 +87,28 @@ impl Probe {
         if self.awaits_poll.load(Ordering::Relaxed) {
             // Without room the engine finds it in its next turn.
             let _ = self.polls.push(Polled { cq, head, at: now() });
+            self.news.store(true, Ordering::Release);
         }
     }
 
+    /// Whether there is something to take.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.news.load(Ordering::Relaxed)
+    }
+
+    /// Call before everything is taken. What is told from now on is news again.
+    pub(crate) fn hear(&self) {
+        // It is ordered before the takes: what they miss is told behind it.
+        self.news.swap(false, Ordering::AcqRel);
+    }
+
     pub(crate) fn take_post(&self) -> Option<Posted> {
-        if self.posts.is_empty() { None } else { self.posts.pop() }
+        self.posts.pop()
     }
 
     pub(crate) fn take_poll(&self) -> Option<Polled> {
-        if self.polls.is_empty() { None } else { self.polls.pop() }
+        self.polls.pop()
     }
 
     pub(crate) fn await_poll(&self, awaits: bool) {

@@ -17,42 +17,65 @@ pub struct Quantiles {
     pub ns: [u64; QUANTILES.len()],
 }
 
+/// A histogram and how many values it is of: zeros are counted alone, as most parts of most
+/// operations are zero.
+#[derive(Clone, Debug)]
+struct Filled {
+    others: Histogram<u32>,
+    zeros: u64,
+}
+
 /// Two histograms in turn: the one that is filled, and the one before.
 #[derive(Debug)]
 pub(super) struct Rotated {
-    now: Histogram<u32>,
-    before: Histogram<u32>,
+    now: Filled,
+    before: Filled,
+}
+
+impl Filled {
+    fn new() -> Option<Self> {
+        Some(Self { others: Histogram::new_with_bounds(1, NS_MAX, 2).ok()?, zeros: 0 })
+    }
+
+    fn clear(&mut self) {
+        self.others.reset();
+        self.zeros = 0;
+    }
 }
 
 impl Rotated {
     /// `None` never happens: the bounds are constants, and valid.
     pub fn new() -> Option<Self> {
-        let empty = || Histogram::new_with_bounds(1, NS_MAX, 2).ok();
-        Some(Self { now: empty()?, before: empty()? })
+        Some(Self { now: Filled::new()?, before: Filled::new()? })
     }
 
     /// Takes a value in.
     pub fn record(&mut self, ns: u64) {
-        self.now.saturating_record(ns.max(1));
+        match ns {
+            0 => self.now.zeros += 1,
+            _ => self.now.others.saturating_record(ns),
+        }
     }
 
     /// Forgets what is older than what is filled now.
     pub fn rotate(&mut self) {
         core::mem::swap(&mut self.now, &mut self.before);
-        self.now.reset();
+        self.now.clear();
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.now.reset();
-        self.before.reset();
+        self.now.clear();
+        self.before.clear();
     }
 
     /// Of both; allocates.
     pub fn quantiles(&self) -> Quantiles {
-        let mut all = self.before.clone();
-        // Both have the same bounds.
-        let _ = all.add(&self.now);
+        let mut all = self.before.others.clone();
+        // Both have the same bounds, and zero is within them.
+        let _ = all.add(&self.now.others);
+        let zeros = self.now.zeros + self.before.zeros;
+        let _ = all.record_n(0, u32::try_from(zeros).unwrap_or(u32::MAX));
         Quantiles { count: all.len(), ns: QUANTILES.map(|quantile| all.value_at_quantile(quantile)) }
     }
 }

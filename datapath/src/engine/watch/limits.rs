@@ -8,14 +8,14 @@ use crate::time::Time;
 /// Queue pairs that are looked at each time.
 const LOOKS: usize = 4;
 /// Nanoseconds from one time to the next, at least.
-const PAUSE_NS: u64 = 4_000;
+const PAUSE_NS: u64 = 8_000;
 /// Looks after which the queue pairs that there are are counted again.
 const ROUNDS: u32 = 1024;
 /// The limits of [`QpLimit`], and a port without room.
 const COUNT: usize = QpLimit::ALL.len() + 1;
 
 /// Nanoseconds that a queue pair was held back by each limit. Four queue pairs are looked at each
-/// 4 us, one after the other, and what is found holds until the next look at the same one.
+/// 8 us, one after the other, and what is found holds until the next look at the same one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LimitTimes([u64; COUNT]);
 
@@ -69,17 +69,15 @@ impl Limits {
         }
     }
 
-    /// Looks at the next queue pairs, if it is time to.
+    /// Whether it is time for the next look.
     #[inline]
-    pub fn look(&mut self, qps: &QpTable, now: Time, port_full: bool) {
-        if now >= self.due {
-            self.due = now.after(PAUSE_NS);
-            self.look_at_next(qps, now, port_full);
-        }
+    pub fn is_due(&self, now: Time) -> bool {
+        now >= self.due
     }
 
-    #[inline(never)]
-    fn look_at_next(&mut self, qps: &QpTable, now: Time, port_full: bool) {
+    /// Looks at the next queue pairs.
+    pub fn look(&mut self, qps: &QpTable, now: Time, port_full: bool) {
+        self.due = now.after(PAUSE_NS);
         if self.looks_left == 0 || self.slots.len() != qps.len() {
             self.looks_left = ROUNDS;
             self.slots.clear();

@@ -9,6 +9,7 @@ use crate::queue::WcStatus;
 use crate::time::Time;
 
 /// What a look has found.
+#[expect(clippy::large_enum_variant, reason = "it is returned and taken apart at once")]
 pub(super) enum Look {
     /// The operation goes on.
     Goes,
