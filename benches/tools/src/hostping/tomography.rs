@@ -1,5 +1,5 @@
-//! Which part is to blame, from probes that cross several parts each: binary tomography, as Hostping
-//! (NSDI '23) does it with loopback tests.
+//! Which part is to blame, from probes that cross several parts each: binary tomography, as
+//! Hostping (NSDI '23) does it with loopback tests.
 //!
 //! What a good probe crosses is good. What only bad probes cross is suspected, and of the suspects
 //! those are bad that explain the bad probes; who more probers blame is asked first. A bad probe
