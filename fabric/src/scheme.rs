@@ -24,8 +24,8 @@ pub enum Scheme {
     SrnicModel,
     /// A reference model of IRN: selective repeat, a cap of in-flight packets, paced DCQCN.
     Irn,
-    /// IRN with the congestion control of SRNIC: DCTCP in the window. What differs from SRNIC then is
-    /// the host, and how losses are repaired.
+    /// IRN with the congestion control of SRNIC: DCTCP in the window. What differs from SRNIC then
+    /// is the host, and how losses are repaired.
     IrnDctcp,
     /// A reference model of a NIC like `ConnectX-6`, on lossless Ethernet: go-back-N, paced DCQCN.
     Cx6,

@@ -52,8 +52,8 @@ enum Part {
     Sweep(Sweep),
     /// Holds the simulator to what theory says, and the engine to a model of it
     ///
-    /// Waiting times, shares of a switch's memory, times in an empty network, max-min shares of long
-    /// flows. The exit code is 1 if something differs by more than it may. Ctrl-C ends it.
+    /// Waiting times, shares of a switch's memory, times in an empty network, max-min shares of
+    /// long flows. The exit code is 1 if something differs by more than it may. Ctrl-C ends it.
     Oracle,
 }
 
@@ -95,7 +95,7 @@ struct Common {
 
 #[derive(Args, Debug)]
 struct Run {
-    /// A network, workload and scheme of your own (docs/fabric.md); then the options are what differs
+    /// A network, workload and scheme of your own (docs/fabric.md); options are what differs
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
@@ -112,8 +112,8 @@ struct Run {
     /// How the engine repairs losses, if not by selective repeat
     #[arg(long)]
     recovery: Option<Recovery>,
-    /// Nanoseconds of a round trip whose window grows as DCTCP's does; the windows of others grow so
-    /// that long and short paths share alike
+    /// Nanoseconds of a round trip whose window grows as DCTCP's does; the windows of others grow
+    /// so that long and short paths share alike
     #[arg(long, value_name = "NS")]
     rtt_reference: Option<u32>,
     /// Bytes that the queues of a switch share, if not the scheme's
@@ -135,7 +135,7 @@ struct Run {
 
 #[derive(Args, Debug)]
 struct Compare {
-    /// A network and workload of your own (docs/fabric.md); then the options are what differs
+    /// A network and workload of your own (docs/fabric.md); options are what differs
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Numbers of hosts: of 16, 64, 256, 1024 and 4096
@@ -149,7 +149,7 @@ struct Compare {
 
 #[derive(Args, Debug)]
 struct Sweep {
-    /// A network and workload of your own (docs/fabric.md); then the options are what differs
+    /// A network and workload of your own (docs/fabric.md); options are what differs
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
