@@ -9,8 +9,8 @@ use core::ops::Add;
 /// Picoseconds a byte of the links for which marks are given: 100 Gb/s.
 const REFERENCE_PS_PER_BYTE: u64 = 80;
 
-/// Which packets are marked, by the bytes that wait in the queue that they enter; those are bytes of
-/// a link of 100 Gb/s, and as many more as a link is faster.
+/// Which packets are marked, by the bytes that wait in the queue that they enter; those are bytes
+/// of a link of 100 Gb/s, and as many more as a link is faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marks {
     /// None up to here.

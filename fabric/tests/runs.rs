@@ -172,7 +172,7 @@ fn links_lose_what_they_are_told_to() {
     let (selective, lossless) = (RecoveryPolicy::SelectiveRepeat, run(0.0, RecoveryPolicy::SelectiveRepeat));
     assert_eq!(lossless.0, 0);
     let (lost, gbps) = run(0.01, selective);
-    // Of some 4,000 packets and fewer acknowledgements 40 to 80 are expected; the deviation is 6 to 9.
+    // Of some 4,000 packets and fewer acknowledgements 40 to 80 are expected, give or take 9.
     assert!((20..110).contains(&lost), "{lost}");
     let again = run(0.01, RecoveryPolicy::GoBackN).1;
     assert!(gbps > 0.8 * lossless.1 && again < 0.8 * gbps, "{} {gbps} {again}", lossless.1);

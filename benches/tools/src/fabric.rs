@@ -95,8 +95,7 @@ struct Common {
 
 #[derive(Args, Debug)]
 struct Run {
-    /// A network, workload and scheme of your own (docs/fabric.md); then the options are what
-    /// differs
+    /// A network, workload and scheme of your own (docs/fabric.md); options are what differs
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
@@ -136,7 +135,7 @@ struct Run {
 
 #[derive(Args, Debug)]
 struct Compare {
-    /// A network and workload of your own (docs/fabric.md); then the options are what differs
+    /// A network and workload of your own (docs/fabric.md); options are what differs
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Numbers of hosts: of 16, 64, 256, 1024 and 4096
@@ -150,7 +149,7 @@ struct Compare {
 
 #[derive(Args, Debug)]
 struct Sweep {
-    /// A network and workload of your own (docs/fabric.md); then the options are what differs
+    /// A network and workload of your own (docs/fabric.md); options are what differs
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
