@@ -11,7 +11,7 @@ mod parts;
 
 pub use builder::QueuePairBuilder;
 pub use connect::PreparedQueuePair;
-pub(crate) use datagram::UD_TRANSITIONS;
+pub(crate) use datagram::ud_transitions;
 pub use datagram::{UdQueuePair, UdQueuePairBuilder};
 pub use manual::ManualQueuePair;
 

@@ -7,7 +7,7 @@ use crate::Grh;
 use crate::error::Error;
 use crate::memory::Bytes;
 use crate::nic::Hears;
-use crate::queue_pair::UD_TRANSITIONS;
+use crate::queue_pair::ud_transitions;
 use crate::shared::Shared;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -94,9 +94,9 @@ impl Gsi {
                 return Err(error.into());
             }
         };
-        let made = UD_TRANSITIONS.into_iter().try_for_each(|(state, mask)| {
+        let made = ud_transitions().into_iter().try_for_each(|(state, mask)| {
             let attr = QpAttr { state, ..QpAttr::default() };
-            nic.core_mut().modify_qp(pair.qpn, &attr, mask | QpAttrMask::STATE)
+            nic.core_mut().modify_qp(pair.qpn, &attr, mask)
         });
         let memory = Bytes::new(Arc::new(HeapBacking::new(RECEIVES * RECEIVE_LEN + SENDS * MAD_LEN)));
         let backing = Arc::clone(memory.backing());

@@ -15,6 +15,7 @@ use datapath::qp::attr::{
     CongestionAlgorithm, CongestionTuning, QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder,
 };
 use datapath::qp::state::{QpState, QpType};
+use datapath::qp::transition::TransitionRule;
 use datapath::queue::QueueCaps;
 use datapath::sched::SchedAttributes;
 #[cfg(doc)]
@@ -217,7 +218,7 @@ impl QueuePairBuilder {
             (attr.max_rd_atomic, attr.max_dest_rd_atomic) = (0, 0);
         }
         let owned = self.parts.create()?;
-        let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
+        let mask = TransitionRule::attributes(owned.send.service(), QpState::Reset, QpState::Init);
         owned.life.modify(&QpAttr { state: QpState::Init, ..attr }, mask)?;
         Ok(PreparedQueuePair::new(owned, attr))
     }

@@ -8,8 +8,9 @@ use crate::device::Device;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use core::net::IpAddr;
-use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask, WriteOrder};
+use datapath::qp::attr::{AddressVector, QpAttr, WriteOrder};
 use datapath::qp::state::{QpState, QpType};
+use datapath::qp::transition::TransitionRule;
 use datapath::queue::RecvRequest;
 use rdma_cm::{Agreed, Dialect, Terms};
 use wire::WireMode;
@@ -178,28 +179,10 @@ impl PreparedQueuePair {
 
     /// Takes the queue pair to RTR and RTS.
     fn start(&self, attr: &QpAttr) -> Result<(), Error> {
-        let rtr = QpAttr { state: QpState::Rtr, ..*attr };
-        let rts = QpAttr { state: QpState::Rts, ..*attr };
-        let mut path = QpAttrMask::STATE
-            | QpAttrMask::AV
-            | QpAttrMask::PATH_MTU
-            | QpAttrMask::DEST_QPN
-            | QpAttrMask::RQ_PSN;
-        let mut start = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
-        if !self.unreliable() {
-            path |= QpAttrMask::MAX_DEST_RD_ATOMIC
-                | QpAttrMask::MIN_RNR_TIMER
-                | QpAttrMask::WIRE_MODE
-                | QpAttrMask::RECOVERY
-                | QpAttrMask::WRITE_ORDER
-                | QpAttrMask::CONGESTION
-                | QpAttrMask::SCHEDULING;
-            start |= QpAttrMask::TIMEOUT
-                | QpAttrMask::RETRY_CNT
-                | QpAttrMask::RNR_RETRY
-                | QpAttrMask::KEEPALIVE
-                | QpAttrMask::MAX_QP_RD_ATOMIC;
-        }
+        let qp_type = self.owned.send.service();
+        let step = |from, to| (QpAttr { state: to, ..*attr }, TransitionRule::attributes(qp_type, from, to));
+        let (rtr, path) = step(QpState::Init, QpState::Rtr);
+        let (rts, start) = step(QpState::Rtr, QpState::Rts);
         resolved(self.owned.device(), || self.owned.life.modify_in_turn([(&rtr, path), (&rts, start)]))
     }
 }

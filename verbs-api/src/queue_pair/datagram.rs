@@ -9,16 +9,16 @@ use crate::shared_receive::SharedReceiveQueue;
 use crate::work_request::Datagram;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
+use datapath::qp::transition::TransitionRule;
 use datapath::queue::QueueCaps;
 use std::sync::Arc;
 
-/// How a queue pair of type UD comes from RESET to RTS: the states, and what each transition must
-/// be given besides.
-pub(crate) const UD_TRANSITIONS: [(QpState, QpAttrMask); 3] = [
-    (QpState::Init, QpAttrMask::PKEY_INDEX.union(QpAttrMask::PORT).union(QpAttrMask::QKEY)),
-    (QpState::Rtr, QpAttrMask::empty()),
-    (QpState::Rts, QpAttrMask::SQ_PSN),
-];
+/// How a queue pair of type UD comes from RESET to RTS: the states, and what each transition is
+/// given.
+pub(crate) fn ud_transitions() -> [(QpState, QpAttrMask); 3] {
+    [(QpState::Reset, QpState::Init), (QpState::Init, QpState::Rtr), (QpState::Rtr, QpState::Rts)]
+        .map(|(from, to)| (to, TransitionRule::attributes(QpType::Ud, from, to)))
+}
 
 /// Sizes and the Q_Key of a [`UdQueuePair`]; made by [`ProtectionDomain::ud_queue_pair`].
 #[must_use = "a builder makes nothing until `build`"]
@@ -69,8 +69,8 @@ impl UdQueuePairBuilder {
     /// [`Error::Create`], [`Error::OtherDevice`].
     pub fn build(self) -> Result<UdQueuePair, Error> {
         let owned = self.parts.create()?;
-        for (state, mask) in UD_TRANSITIONS {
-            owned.life.modify(&QpAttr { state, ..self.attr }, mask | QpAttrMask::STATE)?;
+        for (state, mask) in ud_transitions() {
+            owned.life.modify(&QpAttr { state, ..self.attr }, mask)?;
         }
         Ok(UdQueuePair { owned })
     }

@@ -35,6 +35,15 @@ impl TransitionRule {
             .find(|rule| rule.to == to && rule.from.contains(&from) && rule.types.contains(&qp_type))
     }
 
+    /// All attributes that a queue pair of that type may be given on its way from `from` to `to`,
+    /// for a program that has decided all of them; STATE is among them. CUR_STATE is not: it states
+    /// what the program believes. Just STATE if there is no such transition.
+    #[must_use]
+    pub fn attributes(qp_type: QpType, from: QpState, to: QpState) -> QpAttrMask {
+        Self::find(qp_type, from, to)
+            .map_or(QpAttrMask::STATE, |rule| rule.allowed().difference(QpAttrMask::CUR_STATE))
+    }
+
     /// All attributes that must be set: a mask that changes the state holds STATE.
     #[must_use]
     pub fn required(&self, from: QpState, to: QpState) -> QpAttrMask {

@@ -128,6 +128,9 @@ fn every_mask_one_bit_off_is_refused() {
         let (required, allowed) = (rule.required(from, to), rule.allowed());
         assert_eq!(check(required), Ok(()));
         assert_eq!(check(allowed), Ok(()));
+        let attributes = TransitionRule::attributes(qp_type, from, to);
+        assert_eq!(check(attributes), Ok(()));
+        assert_eq!(allowed.difference(attributes), allowed.intersection(Mask::CUR_STATE));
         for bit in (0..u32::BITS).map(|i| Mask::from_bits_retain(1 << i)) {
             let none = Mask::empty();
             let error =
