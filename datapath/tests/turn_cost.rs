@@ -35,7 +35,7 @@ fn example() -> &'static Path {
         let own = std::env::current_exe().expect("the test has a path");
         let target = own.ancestors().nth(3).expect("it lies in a target directory");
         let arguments =
-            ["build", "--release", "-p", "datapath", "--no-default-features", "--example", "turn_cost"];
+            ["build", "--release", "-p", "srnic-datapath", "--no-default-features", "--example", "turn_cost"];
         let status = Command::new(env!("CARGO"))
             .args(arguments)
             .arg("--target-dir")

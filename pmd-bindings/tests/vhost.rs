@@ -1,9 +1,9 @@
 //! What a vhost-user pair leaves behind. In a process of its own: it counts descriptors.
 
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use memif::socket::{Presence, presence};
 use pmd_bindings::{Eal, EalConfig, VhostConfig};
 
 /// Far longer than it takes, on a busy machine too.
@@ -18,7 +18,7 @@ fn open_descriptors() -> usize {
 /// descriptors open.
 fn wait_until_nobody_listens(socket: &Path) {
     let start = Instant::now();
-    while UnixStream::connect(socket).is_ok() {
+    while matches!(presence(socket), Presence::Server) {
         assert!(start.elapsed() < LIMIT, "somebody listens for longer than {LIMIT:?}");
         std::thread::yield_now();
     }

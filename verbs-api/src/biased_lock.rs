@@ -94,28 +94,35 @@ impl<T> BiasedLock<T> {
     pub fn lock(&self) -> Held<'_, T> {
         let streak = self.lock.lock();
         self.shut_out(this_thread());
-        Held { of: self, by: By::Lock { _streak: streak }, _thread: PhantomData }
+        self.held_under(streak)
+    }
+
+    /// Held by who has the lock, and has shut the owner out. [`Held`] unlocks it.
+    fn held_under(&self, streak: SpinMutexGuard<'_, Streak>) -> Held<'_, T> {
+        SpinMutexGuard::leak(streak);
+        Held { of: self, flag: &self.closing, _thread: PhantomData }
     }
 
     #[inline]
     fn try_as_owner(&self, owner: u64) -> Option<Held<'_, T>> {
-        let seat = seat_of(owner);
+        let inside = &self.inside[seat_of(owner)];
         // Only this thread writes it.
-        if self.inside[seat].load(Ordering::Relaxed) {
+        if inside.load(Ordering::Relaxed) {
             return None;
         }
-        self.inside[seat].store(true, Ordering::Relaxed);
+        inside.store(true, Ordering::Relaxed);
         // The barrier on the core itself is the business of who closes.
         compiler_fence(Ordering::SeqCst);
         // Acquire: what was done before it was opened is visible to who comes in, and so is who
         // owns the bias since.
         if self.closing.load(Ordering::Acquire) || self.owner.load(Ordering::Relaxed) != owner {
-            self.inside[seat].store(false, Ordering::Release);
+            inside.store(false, Ordering::Release);
             return None;
         }
-        Some(Held { of: self, by: By::Seat(seat), _thread: PhantomData })
+        Some(Held { of: self, flag: inside, _thread: PhantomData })
     }
 
+    #[inline(never)]
     fn try_as_other(&self, thread: u64) -> Option<Held<'_, T>> {
         let mut streak = self.lock.try_lock()?;
         self.shut_out(thread);
@@ -124,7 +131,7 @@ impl<T> BiasedLock<T> {
         if let Some(seat) = streak.seat_for(thread) {
             self.owner.store(thread << SEATS_LOG2 | seat, Ordering::Relaxed);
         }
-        Some(Held { of: self, by: By::Lock { _streak: streak }, _thread: PhantomData })
+        Some(self.held_under(streak))
     }
 
     /// Closes, and waits until the owner is out. What it did inside is visible afterwards. Under
@@ -173,21 +180,21 @@ impl Streak {
     }
 }
 
-/// How a thread came in.
-enum By<'a> {
-    /// It owns the bias, and has this seat.
-    Seat(usize),
-    Lock {
-        _streak: SpinMutexGuard<'a, Streak>,
-    },
-}
-
 /// The lock, held by this thread.
 pub(crate) struct Held<'a, T> {
     of: &'a BiasedLock<T>,
-    by: By<'a>,
-    /// The owner's flag is this thread's to lower.
+    /// What is lowered in the end: the owner's flag, or `closing` if this thread has the lock. Two
+    /// pointers stay in registers.
+    flag: &'a AtomicBool,
+    /// It is this thread's to lower.
     _thread: PhantomData<*const ()>,
+}
+
+impl<T> Held<'_, T> {
+    #[inline]
+    fn has_lock(&self) -> bool {
+        core::ptr::eq(self.flag, &self.of.closing)
+    }
 }
 
 impl<T> Deref for Held<'_, T> {
@@ -212,9 +219,10 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        match &self.by {
-            By::Seat(seat) => self.of.inside[*seat].store(false, Ordering::Release),
-            By::Lock { .. } => self.of.closing.store(false, Ordering::Release),
+        self.flag.store(false, Ordering::Release);
+        if self.has_lock() {
+            // SAFETY: `held_under` left it locked for this guard alone, which is gone with this.
+            unsafe { self.of.lock.force_unlock() };
         }
     }
 }

@@ -20,7 +20,8 @@ pub fn run() -> Result<()> {
     steps.command("clippy", all);
     // On its own: in the workspace other crates switch the `dpdk` feature on. With futures, and
     // without tokio.
-    let mut without_dpdk = cargo(&["clippy", "-p", "datapath", "-p", "verbs-api", "--no-default-features"]);
+    let mut without_dpdk =
+        cargo(&["clippy", "-p", "srnic-datapath", "-p", "verbs-api", "--no-default-features"]);
     without_dpdk.args(["--features", "verbs-api/async", "--all-targets", "--", "-D", "warnings"]);
     steps.command("clippy without dpdk", without_dpdk);
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);

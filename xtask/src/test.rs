@@ -14,16 +14,16 @@ use crate::{demo, setup, sim};
 /// Building the workspace unifies features, so a crate that builds only there would go unseen; and
 /// what has no DPDK in it is what users' own tests run on.
 const ALONE: &[(&str, &[&str])] = &[
-    ("wire", &["-p", "wire"]),
+    ("wire", &["-p", "srnic-wire"]),
     // Optimised: what the compiler makes of its loops decides how often a byte is read. As tests
     // are compiled otherwise, it runs with the whole workspace.
-    ("icrc", &["-p", "icrc", "--profile", CHECKED]),
+    ("icrc", &["-p", "srnic-icrc", "--profile", CHECKED]),
     ("cc-dctcp", &["-p", "cc-dctcp"]),
     ("sr-recovery", &["-p", "sr-recovery"]),
     ("rdma-cm", &["-p", "rdma-cm"]),
-    ("datapath without dpdk", &["-p", "datapath", "--no-default-features"]),
+    ("datapath without dpdk", &["-p", "srnic-datapath", "--no-default-features"]),
     // The rest of it is the same code, and was just run.
-    ("datapath's dpdk ports", &["-p", "datapath", "--features", "dpdk", "--lib", "port::dpdk"]),
+    ("datapath's dpdk ports", &["-p", "srnic-datapath", "--features", "dpdk", "--lib", "port::dpdk"]),
     ("simnet", &["-p", "simnet", "--config", "tests/simnet/optimised.toml"]),
     // What goes over every port; the whole workspace has the rest again, and everything was
     // compiled by lint.
@@ -47,7 +47,8 @@ const WITHOUT_DPDK: &[&str] = &[
 ];
 
 /// Members of the workspace to whose tests the others add nothing: the run alone says it all.
-const SAID: &[&str] = &["wire", "cc-dctcp", "sr-recovery", "rdma-cm", "datapath", "simnet", "srnic-model"];
+const SAID: &[&str] =
+    &["srnic-wire", "cc-dctcp", "sr-recovery", "rdma-cm", "srnic-datapath", "simnet", "srnic-model"];
 
 /// The variable that fixes the cases of property tests.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
@@ -159,7 +160,7 @@ fn test(args: &[&str]) -> Command {
 }
 
 /// What has models for loom, and with which features.
-const LOOM: [(&str, &[&str]); 2] = [("datapath", &["--no-default-features"]), ("sr-recovery", &[])];
+const LOOM: [(&str, &[&str]); 2] = [("srnic-datapath", &["--no-default-features"]), ("sr-recovery", &[])];
 
 /// The models of a package, in a target directory of their own: the flag would have everything
 /// built again.

@@ -239,6 +239,8 @@ pub struct Receiver {
     views: [View; BURST],
     heads: Heads,
     count: usize,
+    /// Whether the first packet of the burst is being fetched since before it was known: 0 or 1.
+    fetched: usize,
     /// The packet that came last.
     last: View,
     /// From the one before it to that, in bytes: buffers lie side by side, mostly.
@@ -263,6 +265,7 @@ impl Receiver {
             views: [View::NONE; BURST],
             heads: Heads::new(),
             count: 0,
+            fetched: 0,
             last: View::NONE,
             step: 0,
             interrupt,
@@ -287,6 +290,7 @@ impl Receiver {
                 0
             }
         };
+        let mut expected = (std::ptr::null(), 0);
         if left > 0 {
             // Fetched with the descriptor, which comes from the peer's processor, too, and not
             // after it.
@@ -294,7 +298,8 @@ impl Receiver {
                 Buffers::Own(own) => own.at(self.next).cast_const(),
                 Buffers::Peers(_) => self.last.at.wrapping_offset(self.step),
             };
-            prefetch::read(at, self.last.len.min(prefetch::EXPECTED));
+            expected = (at, self.last.len.min(prefetch::EXPECTED));
+            prefetch::read(expected.0, expected.1);
         }
         let mut dropped = 0;
         for _ in 0..left {
@@ -310,6 +315,9 @@ impl Receiver {
             }
             self.next = self.next.wrapping_add(1);
         }
+        let View { at, len, .. } = self.views[0];
+        let is_expected = (at, len.min(prefetch::EXPECTED)) == expected;
+        self.fetched = usize::from(is_expected && self.count > 0);
         (self.count, dropped)
     }
 
@@ -356,6 +364,14 @@ impl Receiver {
         let View { at, room, .. } = self.views[..self.count][index];
         // SAFETY: `room` bytes within a region, which `self` keeps mapped.
         unsafe { self.heads.get(index, at, room) }
+    }
+
+    /// Packets at the beginning of the burst that are fetched already, whole or as far as is worth
+    /// it.
+    #[inline]
+    #[must_use]
+    pub const fn fetched(&self) -> usize {
+        self.fetched
     }
 
     /// Packet `index` of the burst.

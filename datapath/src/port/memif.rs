@@ -169,7 +169,7 @@ impl Port for MemifPort {
         for index in 0..count {
             self.stats.rx_bytes += link.rx.packet(index).len() as u64;
         }
-        for index in 0..count.min(RX_PREFETCH_DISTANCE) {
+        for index in link.rx.fetched()..count.min(RX_PREFETCH_DISTANCE) {
             prefetch(link.rx.packet(index));
         }
         self.stats.rx_frames += count as u64;

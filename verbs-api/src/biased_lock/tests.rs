@@ -1,4 +1,4 @@
-use super::{BiasedLock, By, Held, NOBODY, SEATS, STREAK};
+use super::{BiasedLock, Held, NOBODY, SEATS, STREAK};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -11,7 +11,7 @@ fn biased<T>(lock: &BiasedLock<T>) {
 }
 
 fn is_owner<T>(held: &Held<'_, T>) -> bool {
-    matches!(held.by, By::Seat(_))
+    !held.has_lock()
 }
 
 #[test]

@@ -120,7 +120,6 @@ fn ports_that_make_no_sense_are_refused() {
         command.args(ports);
         Running::start(command).end().assert_failed(2, reason);
     };
-    refused(&["memif:/tmp/one"], "2 values required");
     refused(&["memif:/tmp/one", "sim:a"], "a sim: device reaches nobody");
     refused(&["memif:/tmp/one", "memif:/tmp/two,pcap=/tmp/two.pcap"], "leave pcap= and stat= out");
     refused(&["memif:/tmp/one", "memif:/tmp/two,stat=/tmp/two.stat"], "leave pcap= and stat= out");

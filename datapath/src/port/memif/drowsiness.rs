@@ -37,6 +37,13 @@ impl Drowsiness {
     /// A look in vain, which began after `now`.
     #[inline]
     pub fn found_nothing(&mut self, now: Time) {
+        if *self != Self::Awake {
+            self.settle(now);
+        }
+    }
+
+    #[cold]
+    fn settle(&mut self, now: Time) {
         match *self {
             Self::Awake | Self::Drowsy => {}
             Self::Asked => *self = Self::Settling(now),

@@ -1,7 +1,7 @@
 //! Every interleaving of the application's side and the engine's, as far as the memory model allows
 //! it:
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p datapath --no-default-features --lib loom_`
+//! `RUSTFLAGS="--cfg loom" cargo test -p srnic-datapath --no-default-features --lib loom_`
 //!
 //! Each model fails if one of the orders that it is about is weakened: `Release` in
 //! `WordRing::publish` and `release`, `Acquire` in `tail` and `head`, the `SeqCst` fences of
