@@ -5,6 +5,7 @@ mod tests;
 
 use crate::lease::PoolSpec;
 use core::fmt;
+use std::path::Path;
 use verbs_api::{DeviceSpec, Role, SpecError, Transport, WireMode};
 
 /// The variable with the devices: `DEVICE[; KEY=VALUE]..`, or lines of `NAME = DEVICE[; ..]`.
@@ -24,6 +25,9 @@ const RANK_VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RAN
 pub enum Source {
     /// A port.
     Spec(Box<DeviceSpec>),
+    /// An end of a memif that does not say which: the one that it is by who was there when the
+    /// environment was read.
+    EitherEnd(Box<DeviceSpec>),
     /// Whatever port a switch has to give away when the device opens.
     Pool(PoolSpec),
 }
@@ -129,7 +133,7 @@ fn source(text: &str) -> Result<Source, ConfigError> {
             pool.check()?;
             Ok(Source::Pool(pool))
         }
-        None => Ok(Source::Spec(Box::new(with_role(text.parse()?)))),
+        None => Ok(port(text.parse()?)),
     }
 }
 
@@ -139,11 +143,27 @@ fn speed(value: &str) -> Result<u32, ConfigError> {
 }
 
 /// Who comes to a memif first, and does not say which end it is, is the server.
-fn with_role(spec: DeviceSpec) -> DeviceSpec {
-    let Transport::Memif { path, role: None, .. } = &spec.transport else { return spec };
+fn port(spec: DeviceSpec) -> Source {
+    let Transport::Memif { path, role: None, .. } = &spec.transport else {
+        return Source::Spec(Box::new(spec));
+    };
+    let role = if is_served(path) { Role::Client } else { Role::Server };
+    Source::EitherEnd(Box::new(spec.or_role(role)))
+}
+
+/// The client's end, if `spec` is the server's and another process has become that meanwhile.
+pub fn late_end(spec: &DeviceSpec) -> Option<DeviceSpec> {
+    let mut late = spec.clone();
+    let Transport::Memif { path, role: role @ Some(Role::Server), .. } = &mut late.transport else {
+        return None;
+    };
+    *role = Some(Role::Client);
+    is_served(path).then_some(late)
+}
+
+fn is_served(path: &Path) -> bool {
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let role = if listens(&sockets, &path.to_string_lossy()) { Role::Client } else { Role::Server };
-    spec.or_role(role)
+    listens(&sockets, &path.to_string_lossy())
 }
 
 /// Whether a socket of this path waits for connections, by the kernel's table.
@@ -158,11 +178,11 @@ fn listens(sockets: &str, path: &str) -> bool {
 
 impl DeviceConfig {
     /// A number that no other device has, as `verbs_api::DeviceAttr::node_guid` is. A device that
-    /// gets its port when it opens has one of its process before.
+    /// gets its port, or its end of a pair, when it opens has one of its process.
     pub fn guid(&self) -> u64 {
         let mac = match &self.source {
             Source::Spec(spec) => spec.mac_or_default().ok().flatten().unwrap_or([2, 0, 0, 0, 0, 1]),
-            Source::Pool(_) => {
+            Source::EitherEnd(_) | Source::Pool(_) => {
                 let [a, b, c, d] = std::process::id().to_be_bytes();
                 [6, 0, a, b, c, d]
             }
@@ -174,7 +194,7 @@ impl DeviceConfig {
     /// The address, if it is known before the device opens.
     pub fn ip(&self) -> Option<std::net::IpAddr> {
         match &self.source {
-            Source::Spec(spec) => spec.ip_or_default().ok(),
+            Source::Spec(spec) | Source::EitherEnd(spec) => spec.ip_or_default().ok(),
             Source::Pool(_) => None,
         }
     }

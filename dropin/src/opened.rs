@@ -1,6 +1,9 @@
 //! Engines: a device that a process opens several times has one.
 
-use crate::config::{DeviceConfig, Source};
+#[cfg(test)]
+mod tests;
+
+use crate::config::{DeviceConfig, Source, late_end};
 use crate::errno::{Errno, Result, explain};
 use crate::events::{EventPump, Listeners};
 use crate::lease::Lease;
@@ -57,15 +60,15 @@ pub fn open(config: &DeviceConfig) -> Result<Arc<Opened>> {
 }
 
 fn start(config: &DeviceConfig) -> Result<Opened> {
-    let builder = Device::builder().driver(Driver::Hybrid).max_qps(QPS).max_cqs(CQS).max_mrs(MRS);
-    let (spec, lease) = match &config.source {
-        Source::Spec(spec) => (DeviceSpec::clone(spec), None),
+    let (device, lease) = match &config.source {
+        Source::Spec(spec) => (run(spec), None),
+        Source::EitherEnd(spec) => (run(spec).or_else(|error| run(&late_end(spec).ok_or(error)?)), None),
         Source::Pool(pool) => {
             let (spec, lease) = pool.take().map_err(|error| explain(&config.name, error))?;
-            (spec, Some(lease))
+            (run(&spec), Some(lease))
         }
     };
-    let device = builder.open_spec(&spec).map_err(|error| explain(&config.name, error))?;
+    let device = device.map_err(|error| explain(&config.name, error))?;
     let listeners = Arc::new(Listeners::default());
     let pump = EventPump::start(&device, &listeners)?;
     let linger_until = Mutex::new(None);
@@ -79,6 +82,11 @@ fn start(config: &DeviceConfig) -> Result<Opened> {
         _lease: lease,
         process: std::process::id(),
     })
+}
+
+/// An engine over a port.
+fn run(spec: &DeviceSpec) -> core::result::Result<Device, verbs_api::Error> {
+    Device::builder().driver(Driver::Hybrid).max_qps(QPS).max_cqs(CQS).max_mrs(MRS).open_spec(spec)
 }
 
 /// The address of a device, if it is known by now.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Refusal};
 use crate::message::{LEN, Message};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -14,6 +15,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Longest path of a socket in bytes: `sun_path` without its terminating NUL.
 pub const PATH_MAX: usize = 107;
@@ -21,6 +24,11 @@ pub const PATH_MAX: usize = 107;
 /// Clients that wait to be let in.
 const BACKLOG: i32 = 16;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// How long others may take to become a server: each takes some microseconds.
+const TURN: Duration = Duration::from_secs(1);
+/// Between two looks whether they have.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// A message, and the descriptor beside it.
 pub type Received = (Message, Option<OwnedFd>);
@@ -56,8 +64,9 @@ impl Drop for SocketFile {
 /// The socket of a server. Its file goes with it.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    /// Goes first: as long as the socket listens, no other has this name.
     file: SocketFile,
+    socket: OwnedFd,
 }
 
 impl Listener {
@@ -68,6 +77,8 @@ impl Listener {
     pub fn bind(path: &Path) -> Result<Self, Error> {
         let fails = |problem: String| Error::Socket { path: path.into(), problem };
         check_length(path).map_err(fails)?;
+        // What is found there stays as it is until the new socket listens.
+        let _turn = take_turn(path).map_err(fails)?;
         remove_stale(path).map_err(fails)?;
         let socket = open().and_then(|socket| {
             net::bind(&socket, &SocketAddrUnix::new(path)?)?;
@@ -76,7 +87,7 @@ impl Listener {
         });
         let socket = socket.map_err(|errno| fails(explained(path, errno)))?;
         let file = SocketFile::new(path).map_err(|error| fails(error.to_string()))?;
-        Ok(Self { socket, file })
+        Ok(Self { file, socket })
     }
 
     /// The path that the socket listens at.
@@ -110,6 +121,27 @@ pub fn check_length(path: &Path) -> Result<(), String> {
         return Err(format!("the path is longer than {PATH_MAX} bytes; use a shorter one"));
     }
     Ok(())
+}
+
+/// Locks the directory of a socket (`flock`), against whoever else is about to listen there. `None`
+/// where it cannot be locked, as one that this user may not read.
+fn take_turn(path: &Path) -> Result<Option<OwnedFd>, String> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(dir) = rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    else {
+        return Ok(None);
+    };
+    let deadline = Instant::now() + TURN;
+    loop {
+        match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(dir)),
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => thread::sleep(RETRY),
+            Err(Errno::AGAIN | Errno::INTR) => {
+                return Err("a program keeps its directory locked; end that or use another one".to_owned());
+            }
+            Err(_) => return Ok(None),
+        }
+    }
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 mod apart;
+mod at_once;
 mod interrupts;
 mod queues;
 

@@ -31,8 +31,10 @@ fn who_comes_first_is_the_server() {
     assert!(listens(sockets, "/run/a.sock"));
     // Connected, and no longer waited for; and nobody's.
     assert!(!listens(sockets, "/run/b.sock") && !listens(sockets, "/run/c.sock"));
-    let spec = with_role("memif:/nonexistent/c.sock".parse().expect("a device"));
+    let source = source("memif:/nonexistent/c.sock").expect("a device");
+    let Source::EitherEnd(spec) = source else { panic!("{source:?}") };
     assert_eq!(spec.role().ok().flatten(), Some(Role::Server));
+    assert_eq!(late_end(&spec), None, "nobody came before it");
 }
 
 #[test]

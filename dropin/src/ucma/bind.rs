@@ -46,8 +46,13 @@ pub fn bind_state(state: &mut State, space: u16, addr: SocketAddr) -> Result<()>
     if state.port.is_some() {
         return Err(Errno::INVALID);
     }
-    let ip = addr.ip();
-    let engine = if ip.is_unspecified() { None } else { Some(places::at(ip)?) };
+    let engine = match addr.ip() {
+        ip if ip.is_unspecified() => None,
+        // A kernel's devices have this address, too: libfabric binds to it to learn of one.
+        ip if ip.is_loopback() => Some(places::towards(ip)?),
+        ip => Some(places::at(ip)?),
+    };
+    let ip = engine.as_ref().map_or(addr.ip(), |engine| engine.device.ip());
     let port = Port::take(space, addr.port(), state.options.shares_port)?;
     state.src = Some(SocketAddr::new(ip, port.number));
     (state.port, state.engine) = (Some(port), engine);

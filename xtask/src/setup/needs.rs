@@ -120,11 +120,18 @@ pub const NEEDS: &[Need] = &[
         probe: verbs_programs,
     },
     Need {
-        name: "MPI programs",
+        name: "MPI and libfabric",
         purpose: "runs of unmodified programs",
-        packages: &["openmpi-bin", "netpipe-openmpi", "hpcc", "python3-mpi4py", "python3-numpy"],
+        packages: &[
+            "libfabric-bin",
+            "openmpi-bin",
+            "netpipe-openmpi",
+            "hpcc",
+            "python3-mpi4py",
+            "python3-numpy",
+        ],
         scope: Scope::Unmodified,
-        by_hand: "Install mpirun, of OpenMPI 4.1, NPopenmpi, hpcc, and mpi4py with numpy.",
+        by_hand: "Install fi_pingpong, of libfabric, mpirun, of OpenMPI 4.1, NPopenmpi, hpcc, and mpi4py with numpy.",
         probe: || first_line("mpirun", &["--version"]),
     },
     Need {

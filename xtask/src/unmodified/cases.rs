@@ -74,10 +74,28 @@ const UCX: [(&str, &[&str], bool); 3] = [
     ),
 ];
 
+/// libfabric: connected endpoints, and those of its own two layers above connections and datagrams,
+/// which both repair losses.
+const LIBFABRIC: [(&str, &[&str], bool); 2] = [
+    (
+        "fi_pingpong",
+        &["-p verbs -e msg -I 100", "-p verbs;ofi_rxm -e rdm -I 100", "-p verbs;ofi_rxd -e rdm -I 100"],
+        true,
+    ),
+    ("fi_pingpong", &["-p verbs -e dgram -I 100"], false),
+];
+
+/// The end of a pair that an argument is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    Server,
+    Client,
+}
+
 impl Case {
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
-        let rows = PINGPONGS.into_iter().chain(PERFTEST).chain(UCX);
+        let rows = PINGPONGS.into_iter().chain(PERFTEST).chain(UCX).chain(LIBFABRIC);
         rows.flat_map(|(program, options, repairs)| {
             let losses: &[bool] = if repairs { &[false, true] } else { &[false] };
             options.iter().flat_map(move |options| {
@@ -91,6 +109,15 @@ impl Case {
         let loss = if self.is_lossy { "1 % loss" } else { "" };
         let parts = [self.program, self.options, loss];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The option that is followed by the TCP port where the server waits.
+    pub fn port_option(&self, end: End) -> &'static str {
+        match (self.program, end) {
+            ("fi_pingpong", End::Server) => "-B",
+            ("fi_pingpong", End::Client) => "-P",
+            _ => "-p",
+        }
     }
 
     /// The arguments of both sides, but for the port.
@@ -119,6 +146,15 @@ mod tests {
         let unreliable =
             all.iter().filter(|case| case.name().contains("uc_") || case.name().contains("-c U"));
         assert!(unreliable.clone().count() > 5 && unreliable.into_iter().all(|case| !case.is_lossy));
+    }
+
+    #[test]
+    fn ports_are_given_in_the_way_of_each_program() {
+        let options = |program: &str| {
+            let case = Case::all().find(|case| case.program == program).expect("there is one");
+            [End::Server, End::Client].map(|end| case.port_option(end))
+        };
+        assert_eq!([options("ib_send_bw"), options("fi_pingpong")], [["-p", "-p"], ["-B", "-P"]]);
     }
 
     #[test]

@@ -125,7 +125,8 @@ fn start_switch(scratch: &Scratch) -> Result<(Process, PathBuf)> {
     let dir = scratch.path();
     let socket = dir.join("pool.sock");
     let mut switch = Command::new(repo::target_directory()?.join(CHECKED).join("srnic"));
-    switch.arg("switch").arg("--pool").arg(&socket);
+    // It is ended without warning, and what it leaves goes with the scratch directory.
+    switch.arg("switch").arg("--pool").arg(&socket).env("TMPDIR", dir);
     let mut switch = Process::start("switch", switch, dir)?;
     let deadline = Instant::now() + LIMIT;
     while !socket.exists() {

@@ -20,7 +20,7 @@ use crate::repo::{self, CHECKED};
 use crate::scratch::Scratch;
 use crate::setup::{self, UNMODIFIED};
 use crate::steps::Steps;
-use cases::Case;
+use cases::{Case, End};
 
 /// Longest run of a pair: far more than any takes.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -64,7 +64,7 @@ pub fn run(part: &str) -> Result<()> {
     skipped.extend(jobs::play(part, &library, &scratch, &mut steps)?);
     for program in skipped {
         println!(
-            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, rdmacm-utils, ucx-utils, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py)"
+            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, rdmacm-utils, ucx-utils, libfabric-bin, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py)"
         );
     }
     steps.finish()
@@ -139,16 +139,17 @@ fn play(case: &Case, library: &Path, scratch: &Scratch) -> Result<()> {
 fn play_in(dir: &Path, case: &Case, library: &Path) -> Result<()> {
     let port = free_port()?;
     let socket = dir.join("pair.sock");
-    let side = |role: &str| {
+    let side = |end: End| {
+        let role = if end == End::Server { "server" } else { "client" };
         let faults = if case.is_lossy { FAULTS } else { "" };
         let device = format!("{faults}memif:{},role={role}", socket.display());
         let mut command = command(case.program, library, &device);
-        command.args(case.options()).args(["-p", &port.to_string()]);
+        command.args(case.options()).args([case.port_option(end), &port.to_string()]);
         command
     };
-    let mut server = Process::start("server", side("server"), dir)?;
+    let mut server = Process::start("server", side(End::Server), dir)?;
     listening::wait(&mut server, port, LIMIT)?;
-    let mut client = side("client");
+    let mut client = side(End::Client);
     client.arg("127.0.0.1");
     let mut client = Process::start("client", client, dir)?;
     watch(&mut server, &mut client, LIMIT)?;

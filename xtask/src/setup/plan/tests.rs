@@ -56,6 +56,7 @@ fn a_bare_machine_gets_all_packages_once() {
             "perftest",
             "rdmacm-utils",
             "ucx-utils",
+            "libfabric-bin",
             "openmpi-bin",
             "netpipe-openmpi",
             "hpcc",
