@@ -95,7 +95,8 @@ impl Watch {
     fn follow(&mut self, qps: &mut QpTable, units: &Units, port_full: bool) {
         let Self { tracked, table, slow, probe, .. } = self;
         let mut awaits_poll = false;
-        tracked.retain(|tracked| match tracked.look(qps, units, port_full) {
+        let keeps_slow = slow.keeps_any();
+        tracked.retain(|tracked| match tracked.look(qps, units, port_full, keeps_slow) {
             tracked::Look::Goes => true,
             tracked::Look::AwaitsPoll => {
                 awaits_poll = true;

@@ -40,6 +40,11 @@ impl<R: Copy> SlowOperations<R> {
         self.last.push_back(Slow { sample: *sample, queue_pair });
     }
 
+    /// Whether any operation can be slow.
+    pub(crate) const fn keeps_any(&self) -> bool {
+        self.bound_ns < u64::MAX
+    }
+
     /// The bound, in nanoseconds.
     #[must_use]
     pub const fn bound_ns(&self) -> u64 {

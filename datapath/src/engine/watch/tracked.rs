@@ -69,9 +69,10 @@ impl Tracked {
         }
     }
 
-    /// Looks behind a turn.
-    pub fn look(&mut self, qps: &mut QpTable, units: &Units, port_full: bool) -> Look {
-        if self.completed.is_none() && !self.follow(qps, units, port_full) {
+    /// Looks behind a turn. Slow operations come with the state of their queue pair if these are
+    /// kept.
+    pub fn look(&mut self, qps: &mut QpTable, units: &Units, port_full: bool, keeps_slow: bool) -> Look {
+        if self.completed.is_none() && !self.follow(qps, units, port_full, keeps_slow) {
             return self.end(qps, Look::Gone);
         }
         let Some(completed) = self.completed else { return Look::Goes };
@@ -104,7 +105,7 @@ impl Tracked {
     }
 
     /// How far it is; false if it cannot be told any more.
-    fn follow(&mut self, qps: &mut QpTable, units: &Units, port_full: bool) -> bool {
+    fn follow(&mut self, qps: &mut QpTable, units: &Units, port_full: bool, keeps_slow: bool) -> bool {
         let position = self.track.posted.position;
         let Some(Qp { hot, cold }) = self.queue_pair(qps) else { return false };
         let standing = if is_before(position, hot.req.head) {
@@ -123,8 +124,10 @@ impl Tracked {
         self.track.look(units.now, standing, part_of(limit, standing, port_full));
         if standing == Standing::Complete {
             self.track.blame_peer(host_delay_ns.into());
-            let Some(completed) = self.find_completion(qps, units) else { return false };
-            self.completed = Some(completed);
+            let Some(found) = self.find_completion(units) else { return false };
+            let slot = self.track.posted.slot;
+            let queue_pair = if keeps_slow { report_of(qps, slot, units.now) } else { None };
+            self.completed = Some(Completed { queue_pair, ..found });
         } else {
             self.head = head;
             self.cq_tail = units.cqs.get(self.cq).map_or(self.cq_tail, |writer| writer.tail());
@@ -133,15 +136,14 @@ impl Tracked {
     }
 
     /// The completion of the operation, which was written since the last look.
-    fn find_completion(&self, qps: &QpTable, units: &Units) -> Option<Completed> {
-        let Posted { slot, position, wr_id, signaled, .. } = self.track.posted;
+    fn find_completion(&self, units: &Units) -> Option<Completed> {
+        let Posted { position, wr_id, signaled, .. } = self.track.posted;
         let writer = units.cqs.get(self.cq)?;
-        let queue_pair = report_of(qps, slot, units.now);
         let found = writer.find_since(self.cq_tail, (self.qpn, wr_id), position.wrapping_sub(self.head));
         match found {
-            Some((position, status)) => Some(Completed { position, status, queue_pair }),
+            Some((position, status)) => Some(Completed { position, status, queue_pair: None }),
             None if signaled => None,
-            None => Some(Completed { position: 0, status: WcStatus::Success, queue_pair }),
+            None => Some(Completed { position: 0, status: WcStatus::Success, queue_pair: None }),
         }
     }
 }
