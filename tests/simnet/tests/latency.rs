@@ -238,7 +238,7 @@ fn the_time_in_all_limits_is_the_time_that_passed() {
     let (sum, by_limit) = times(&rig);
     assert_eq!(sum - before, rig.now().since(start), "{by_limit:?}");
     let of = |name: &str| by_limit.iter().find(|(limit, _)| limit == name).map_or(0, |(_, ns)| *ns);
-    // Seven round trips of eight are waited for by a packet that the window holds back. The first of
-    // them may be charged to what the look before saw: nothing to send.
+    // Seven round trips of eight are waited for by a packet that the window holds back. The first
+    // may be charged to what the look before saw: nothing to send.
     assert!(of("no credit") > 5 * of("acknowledgement") && of("acknowledgement") > 0, "{by_limit:?}");
 }
