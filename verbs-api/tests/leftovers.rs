@@ -58,7 +58,9 @@ fn a_device_opens_and_closes_a_hundred_times(driver: Driver) {
         let mut pairs = connect(&one, &two);
         talk(&mut one, &mut two, &mut pairs, round);
     }
-    assert_eq!(open_files(), before);
+    // What another test left may have been closed meanwhile.
+    let after = open_files();
+    assert!(after <= before, "{after} files are open, {before} were");
 }
 
 }
