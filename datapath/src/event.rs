@@ -1,6 +1,8 @@
 //! Asynchronous events: what happened to a queue pair outside any work request.
 
+use core::net::IpAddr;
 use std::collections::VecDeque;
+use wire::WireMode;
 
 /// Events kept at most; later ones are counted and dropped, so that a silent application costs no
 /// memory.
@@ -35,6 +37,20 @@ pub enum AsyncEvent {
     CommEstablished {
         /// Which one.
         qpn: u32,
+    },
+    /// The peer speaks another dialect than the queue pair, and neither takes what the other one
+    /// sends (protocol.md 1.2): one end has the wrong [`WireMode`]. Once in each life of the queue
+    /// pair; what it sends ends with `RetryExcErr`.
+    OtherDialect {
+        /// Which one.
+        qpn: u32,
+        /// Where its peer is.
+        peer: IpAddr,
+        /// What the peer speaks.
+        theirs: WireMode,
+        /// The peer has been heard in the queue pair's own dialect before, since the queue pair was
+        /// created: then this may be a packet that comes late, or a forged one.
+        heard: bool,
     },
     /// The last request that had begun before SQD is done.
     SqDrained {

@@ -13,6 +13,7 @@ mod flags;
 mod flush;
 mod keepalive;
 mod last_word;
+mod other_dialect;
 mod owed;
 mod packet;
 mod pair;
@@ -49,6 +50,7 @@ pub(crate) use flush::{
 };
 pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
 pub(crate) use last_word::{LastWords, is_answered, keep_last_word};
+pub(crate) use other_dialect::note_refused;
 pub(crate) use pair::Qp;
 pub(crate) use receives::{Receives, Srq, Srqs, Taken};
 pub(crate) use requester::{Grant, TransmitEnd, become_idle, reactivate, tell_if_drained};

@@ -7,6 +7,7 @@ use crate::argument::Out;
 use crate::errno::{Errno, Result};
 use crate::qp::Qp;
 use core::ffi::c_int;
+use core::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use verbs_api::raw::Options;
 use verbs_api::{
@@ -61,6 +62,17 @@ pub fn take_choice(qp: &Qp, attr: &mut QpAttr, mask: &mut QpAttrMask) {
         Choice::Unset | Choice::Plain => speak(qp, None, attr, mask),
         Choice::Srnic(options) => speak(qp, Some(options), attr, mask),
     }
+}
+
+/// What the user is told of two ends that were given different dialects, of which verbs know
+/// nothing.
+pub fn disagreement(qpn: u32, peer: IpAddr, theirs: WireMode) -> String {
+    let [srnic, plain] = ["the SRNIC dialect", "plain RoCEv2"];
+    let (own, theirs) = if theirs == WireMode::Plain { (srnic, plain) } else { (plain, srnic) };
+    format!(
+        "queue pair {qpn} speaks {own}, its peer at {peer} speaks {theirs}, and neither takes what the other sends: \
+         give both devices the same dialect (`DEVICE; dialect=srnic` or `DEVICE; dialect=plain`)"
+    )
 }
 
 /// The options that the device offers for a queue pair. EOPNOTSUPP if it has none.

@@ -6,6 +6,7 @@ use crate::acks::Acks;
 use crate::argument::{Argument, In, Out};
 use crate::context::Context;
 use crate::cq::Cq;
+use crate::ece;
 use crate::errno::{Errno, Result};
 use crate::qp::Qp;
 use crate::srq::Srq;
@@ -15,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use verbs_api::{AsyncEvent, Device};
+use verbs_api::{AsyncEvent, Device, raw};
 
 /// What an event may concern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -188,7 +189,16 @@ fn pump(device: &Device, listeners: &Listeners, stop: &OwnedFd) {
         // SAFETY: the array has two elements.
         unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) };
         while let Some(event) = device.poll_event() {
-            listeners.tell(event);
+            match event {
+                AsyncEvent::OtherDialect { qpn, peer, theirs, heard } => {
+                    eprintln!("srnic: {}", ece::disagreement(qpn, peer, theirs));
+                    // A program that waits for its peer would wait for ever.
+                    if !heard && raw::fail(device, qpn).is_ok() {
+                        listeners.tell(AsyncEvent::QpFatal { qpn });
+                    }
+                }
+                event => listeners.tell(event),
+            }
         }
         if fds[0].revents != 0 {
             return;

@@ -1,11 +1,12 @@
 //! The events and messages that a manager hands out.
 
 use crate::dialect::Options;
+use crate::lookup::Service;
 use crate::manager::CommId;
 use crate::terms::{Agreed, Disagreement};
 use core::net::{IpAddr, SocketAddr};
 use wire::Pmtu;
-use wire::cm::{IpCmHeader, MAD_LEN, Rej, RejReason, Rep};
+use wire::cm::{IpCmHeader, MAD_LEN, Rej, RejReason, Rep, SidrRep, SidrStatus};
 
 /// Something that the program is to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,12 +34,29 @@ pub enum Event {
         /// The connection.
         id: CommId,
     },
-    /// There will be no connection, and it is forgotten here.
+    /// There will be no connection, or the service was not found; it is forgotten here.
     Failed {
         /// The connection.
         id: CommId,
         /// Why.
         failure: Failure,
+    },
+    /// A peer asks for the service of datagrams at this port;
+    /// [`Manager::question`](crate::Manager::question) has the question.
+    Asked {
+        /// The question.
+        id: CommId,
+        /// The port.
+        port: u16,
+    },
+    /// The peer has the service that was asked for.
+    Found {
+        /// The question.
+        id: CommId,
+        /// Where it is.
+        service: Service,
+        /// What the peer's program has to say.
+        private_data: Box<[u8; SidrRep::PRIVATE_DATA]>,
     },
     /// An established connection is over; its queue pair is to go to ERR.
     Disconnected {
@@ -65,6 +83,11 @@ pub enum Failure {
     Disagreed(Disagreement),
     /// A request that nobody accepted while the peer still wanted it.
     Expired,
+    /// The peer has no such service of datagrams, or does not want to say where.
+    NotServed {
+        /// How it says so.
+        status: SidrStatus,
+    },
 }
 
 /// A peer's wish to connect.

@@ -18,7 +18,11 @@
 //!          ──────────────── DREP ───────────▶ owes nothing any more
 //! ```
 //!
-//! REQ, REP and DREQ are sent again until they are answered; everything may be lost, doubled, late
+//! A service of datagrams is looked up by its port: [`Manager::look_up`] sends a SIDR_REQ, which is
+//! an [`Event::Asked`] at the other end, and [`Manager::serve`] the SIDR_REP, which is an
+//! [`Event::Found`].
+//!
+//! REQ, REP, DREQ and SIDR_REQ are sent again until they are answered; everything may be lost, doubled, late
 //! or forged. What a peer can make this hold is bounded by [`Config`], and [`Stats`] counts what is
 //! not taken. Who leaves stays as long as it [`owes`](Manager::owes) an answer (1.14).
 #![forbid(unsafe_code)]
@@ -27,6 +31,7 @@ mod config;
 mod connection;
 mod dialect;
 mod event;
+mod lookup;
 mod manager;
 mod random;
 mod stats;
@@ -35,6 +40,7 @@ mod terms;
 pub use config::Config;
 pub use dialect::{Dialect, Options, VENDOR_ID};
 pub use event::{Event, Failure, Request, Transmit};
+pub use lookup::{Question, Service};
 pub use manager::{CmError, CommId, Manager};
 pub use stats::Stats;
 pub use terms::{Agreed, Disagreement, Terms};

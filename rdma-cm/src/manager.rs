@@ -1,5 +1,6 @@
 //! The manager: what a program asks of it.
 
+mod datagrams;
 mod input;
 mod output;
 mod table;
@@ -9,6 +10,7 @@ use crate::config::{Config, timeout_code};
 use crate::connection::{Connection, Patience, Refusal, Retry, State};
 use crate::dialect::Options;
 use crate::event::{Event, Failure, Request, Transmit};
+use crate::lookup::Lookups;
 use crate::random::Random;
 use crate::stats::Stats;
 use crate::terms::{Agreed, Disagreement, Terms};
@@ -76,6 +78,8 @@ struct Listener {
 pub struct Manager {
     config: Config,
     table: Table,
+    /// Questions for services of datagrams.
+    lookups: Lookups,
     listeners: BTreeMap<u16, Listener>,
     /// How many listeners there have been.
     listeners_begun: u64,
@@ -96,6 +100,7 @@ impl Manager {
         let config = Config { retry_first, disconnect_first, retry_max, ..config };
         Self {
             table: Table::default(),
+            lookups: Lookups::default(),
             listeners: BTreeMap::new(),
             listeners_begun: 0,
             output: VecDeque::new(),
@@ -345,6 +350,9 @@ impl Manager {
     /// Ends a connection, or the attempt at one, in any state, as its state asks for.
     /// [`Event::Disconnected`] follows if it was established; the peer is told in any case.
     pub fn close(&mut self, now: Duration, id: CommId) {
+        if self.close_question(now, id) {
+            return;
+        }
         let Some(connection) = self.table.get(id) else { return };
         match connection.state {
             State::ReqSent { .. } => {
@@ -380,6 +388,7 @@ impl Manager {
         for id in self.table.ids(|connection| connection.peer == host && gives_up(&connection.state)) {
             self.fail(id, Failure::Unreachable);
         }
+        self.fail_questions(now, host);
     }
 
     /// Connections for which a host that leaves now would leave its peer without an answer: a DREQ
@@ -391,7 +400,9 @@ impl Manager {
             matches!(connection.state, State::DreqSent { .. })
                 || connection.owed_until.is_some_and(|until| until > now)
         };
-        self.table.count(owes)
+        // An answer is remembered for longer than who leaves stays.
+        let stays = self.config.reject_wait.saturating_sub(self.config.linger);
+        self.table.count(owes) + self.lookups.owed(now.saturating_add(stays))
     }
 
     /// The oldest event that was not polled yet.
@@ -404,10 +415,11 @@ impl Manager {
         self.output.pop_front()
     }
 
-    /// Connections in any state, those that have ended and are remembered included.
+    /// Connections in any state, and questions for services of datagrams, those that have ended and
+    /// are remembered included.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.table.len()
+        self.table.len() + self.lookups.len()
     }
 
     /// Counters.
@@ -466,7 +478,7 @@ impl Manager {
     fn new_id(&mut self) -> CommId {
         loop {
             let id = CommId(self.random.next_u32());
-            if id.0 != 0 && self.table.get(id).is_none() {
+            if id.0 != 0 && self.table.get(id).is_none() && self.lookups.get(id).is_none() {
                 return id;
             }
         }

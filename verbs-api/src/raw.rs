@@ -43,10 +43,23 @@ pub use datapath::memory::Binding;
 pub use datapath::queue::{DatagramAddress, SendFlags, SendOpcode, SendRequest as WorkRequest};
 pub use memory::RawRegion;
 pub use queue_pair::{QueuePair, RecvGuard, SendGuard};
-pub use rdma_cm::{Agreed, CommId, Event, Failure, Options, Request, Terms};
+pub use rdma_cm::{Agreed, CommId, Event, Failure, Options, Question, Request, Service, Terms};
 pub use window::RawWindow;
 
 use crate::address::AddressHandle;
+use crate::device::Device;
+use crate::error::Error;
+use datapath::qp::attr::{QpAttr, QpAttrMask};
+use datapath::qp::state::QpState;
+
+/// Takes a queue pair of the device to ERR, by its number: what is outstanding is flushed.
+///
+/// # Errors
+/// [`Error::Connect`] if there is none of that number; [`Error::Forked`].
+pub fn fail(device: &Device, qpn: u32) -> Result<(), Error> {
+    let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
+    Ok(device.own_nic()?.core_mut().modify_qp(qpn, &attr, QpAttrMask::STATE)?)
+}
 
 /// Where a datagram goes, in the form in which [`WorkRequest::remote_addr`] has it: queue pair
 /// `qpn` of the host that `handle` names. The handle must be of the queue pair's device, and

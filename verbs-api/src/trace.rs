@@ -116,5 +116,11 @@ pub fn connection(event: &Event) {
         Event::Disconnected { id } => {
             tell!(info, "cm", %id, "disconnected");
         }
+        Event::Asked { id, port } => {
+            tell!(info, "cm", %id, port, "asked for a service of datagrams");
+        }
+        Event::Found { id, service, .. } => {
+            tell!(info, "cm", %id, remote_qpn = service.qpn, "found a service of datagrams");
+        }
     }
 }

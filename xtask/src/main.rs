@@ -21,6 +21,7 @@ mod guest;
 mod interop;
 mod interrupt;
 mod lint;
+mod listening;
 mod machine;
 mod nics;
 mod packages;

@@ -43,15 +43,44 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, errors })
     }
 
+    /// How it ended; `None` while it runs.
+    pub fn status(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().map_err(|e| Error(format!("cannot wait for {}: {e}", self.name)))
+    }
+
     /// Returns `true` if it ended well; an error if it ended otherwise.
     pub fn is_done(&mut self) -> Result<bool> {
-        let status: Option<ExitStatus> =
-            self.child.try_wait().map_err(|e| Error(format!("cannot wait for {}: {e}", self.name)))?;
-        match status {
+        match self.status()? {
             None => Ok(false),
             Some(status) if status.success() => Ok(true),
             Some(status) => Err(self.failed(&format!("failed: {status}"))),
         }
+    }
+
+    /// Waits until it ends, well or not, `limit` at most.
+    pub fn end(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            interrupt::check()?;
+            if let Some(status) = self.status()? {
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                return Err(self.failed("does not come to an end"));
+            }
+            sleep(INTERVAL);
+        }
+    }
+
+    /// Waits until it ended well, `limit` at most.
+    pub fn finish(&mut self, limit: Duration) -> Result<()> {
+        self.end(limit)?;
+        self.is_done().map(drop)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     fn failed(&self, how: &str) -> Error {

@@ -87,6 +87,7 @@ impl Core {
             };
             let is_from_peer = qp.hot.template.is_answered_by_common(&common);
             if !is_for(qp.hot, units, WireMode::Srnic, is_from_peer, common.pkey()) {
+                qp::note_refused(&mut qp, units, WireMode::Srnic, is_from_peer, common.from_l3());
                 return 1;
             }
             return receive_common(&mut qp, units, &common, body, followers);
@@ -111,9 +112,10 @@ impl Core {
             return receive_late(units, config, *frame);
         };
         let is_from_peer = qp.hot.template.is_answered_by_common(&common);
-        if is_for(qp.hot, units, WireMode::Srnic, is_from_peer, packet.pkey())
-            && units.is_whole(common.from_l3())
-        {
+        if !is_for(qp.hot, units, WireMode::Srnic, is_from_peer, packet.pkey()) {
+            return qp::note_refused(&mut qp, units, WireMode::Srnic, is_from_peer, common.from_l3());
+        }
+        if units.is_whole(common.from_l3()) {
             qp.cold.heard_at = units.now;
             qp::on_packet(&mut qp, units, &packet, common.ecn() == Ecn::Ce);
         }
@@ -148,9 +150,11 @@ impl Core {
             return receive_late(units, config, frame);
         };
         let is_from_peer = qp.hot.template.is_answered_by(&datagram);
-        if !is_for(qp.hot, units, packet.mode(), is_from_peer, packet.pkey())
-            || !units.is_whole(&frame.bytes()[datagram.l3_offset..datagram.transport.end])
-        {
+        let from_l3 = &frame.bytes()[datagram.l3_offset..datagram.transport.end];
+        if !is_for(qp.hot, units, packet.mode(), is_from_peer, packet.pkey()) {
+            return qp::note_refused(&mut qp, units, packet.mode(), is_from_peer, from_l3);
+        }
+        if !units.is_whole(from_l3) {
             return;
         }
         match (qp.hot.service, packet.opcode().transport()) {

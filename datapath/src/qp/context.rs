@@ -283,6 +283,8 @@ pub(crate) struct QpCold {
     // What is needed in wire mode Plain, or when something is not as it mostly is.
     /// A packet came while the state was RTR, and the program was told.
     pub was_established: bool,
+    /// Packets of the other dialect that were answered in this life.
+    pub other_dialect: u8,
     pub rnr_retries: u8,
     /// When the first of those waits began.
     pub rnr_since: Time,

@@ -19,12 +19,14 @@ mod rej;
 mod rep;
 mod req;
 mod short;
+mod sidr;
 
-pub use ip::{IpCmError, IpCmHeader, TcpPort};
+pub use ip::{IpCmError, IpCmHeader, TcpPort, UdpPort};
 pub use rej::{Rej, RejReason};
 pub use rep::Rep;
 pub use req::Req;
 pub use short::{Drep, Dreq, Mra, Refers, Rtu};
+pub use sidr::{SidrRep, SidrReq, SidrStatus};
 
 use fields::{get, put};
 
@@ -51,6 +53,8 @@ const REP: u16 = 0x13;
 const RTU: u16 = 0x14;
 const DREQ: u16 = 0x15;
 const DREP: u16 = 0x16;
+const SIDR_REQ: u16 = 0x17;
+const SIDR_REP: u16 = 0x18;
 
 /// A message's bytes, without the header.
 type Body = [u8; BODY_LEN];
@@ -66,7 +70,7 @@ pub struct Mad {
     pub message: Message,
 }
 
-/// The messages that a reliable connection needs.
+/// The messages that reliable connections need, and services of datagrams.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
     /// Request for a connection.
@@ -83,6 +87,10 @@ pub enum Message {
     Dreq(Box<Dreq>),
     /// Reply to it.
     Drep(Box<Drep>),
+    /// Question for a service of datagrams.
+    SidrReq(Box<SidrReq>),
+    /// Reply to it.
+    SidrRep(Box<SidrRep>),
 }
 
 /// Why bytes are no message that is known here.
@@ -106,7 +114,7 @@ pub enum MadError {
         /// Method, 3.
         method: u8,
     },
-    /// A message that reliable connections do not need, such as LAP or SIDR_REQ.
+    /// A message that is not needed here, such as LAP.
     #[error("attribute {0:#06x} of the connection manager is not supported")]
     Attribute(u16),
 }
@@ -132,6 +140,8 @@ impl Mad {
             RTU => Message::Rtu(Box::new(Rtu::parse(body))),
             DREQ => Message::Dreq(Box::new(Dreq::parse(body))),
             DREP => Message::Drep(Box::new(Drep::parse(body))),
+            SIDR_REQ => Message::SidrReq(Box::new(SidrReq::parse(body))),
+            SIDR_REP => Message::SidrRep(Box::new(SidrRep::parse(body))),
             other => return Err(MadError::Attribute(other)),
         };
         let (tid, attr_mod) = (u64::from_be_bytes(get(mad, 8)), u32::from_be_bytes(get(mad, 20)));
@@ -150,6 +160,8 @@ impl Mad {
             Message::Rtu(rtu) => rtu.emit(&mut body),
             Message::Dreq(dreq) => dreq.emit(&mut body),
             Message::Drep(drep) => drep.emit(&mut body),
+            Message::SidrReq(req) => req.emit(&mut body),
+            Message::SidrRep(rep) => rep.emit(&mut body),
         }
         let mut mad = [0; MAD_LEN];
         put(&mut mad, 0, [BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
@@ -172,6 +184,8 @@ impl Message {
             Self::Rtu(_) => RTU,
             Self::Dreq(_) => DREQ,
             Self::Drep(_) => DREP,
+            Self::SidrReq(_) => SIDR_REQ,
+            Self::SidrRep(_) => SIDR_REP,
         }
     }
 
@@ -186,6 +200,8 @@ impl Message {
             Self::Rtu(_) => "RTU",
             Self::Dreq(_) => "DREQ",
             Self::Drep(_) => "DREP",
+            Self::SidrReq(_) => "SIDR_REQ",
+            Self::SidrRep(_) => "SIDR_REP",
         }
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::cm::{
     Drep, Dreq, GSI_QKEY, GSI_QPN, IpCmError, IpCmHeader, MAD_LEN, Mad, MadError, Message, Mra, Refers, Rej,
-    RejReason, Rep, Req, Rtu, TcpPort,
+    RejReason, Rep, Req, Rtu, SidrRep, SidrReq, SidrStatus, TcpPort, UdpPort,
 };
 use wire::encap::ROCE_UDP_PORT;
 use wire::{Datagram, Packet, Pmtu};
@@ -152,7 +152,7 @@ fn what_is_no_message_of_ours_says_why() {
         bad[at] ^= 0x80;
         assert!(matches!(Mad::parse(&bad), Err(MadError::Header { .. })), "byte {at}");
     }
-    for attribute in (0..0x10).chain(0x17..=0x20) {
+    for attribute in (0..0x10).chain(0x19..=0x20) {
         let mut bad = good;
         bad[17] = attribute;
         assert_eq!(Mad::parse(&bad), Err(MadError::Attribute(attribute.into())));
@@ -200,6 +200,8 @@ proptest! {
             Message::Rtu(_) => Rtu::PRIVATE_DATA,
             Message::Dreq(_) => Dreq::PRIVATE_DATA,
             Message::Drep(_) => Drep::PRIVATE_DATA,
+            Message::SidrReq(_) => SidrReq::PRIVATE_DATA,
+            Message::SidrRep(_) => SidrRep::PRIVATE_DATA,
         };
         prop_assert_eq!(&again[MAD_LEN - private..], &bytes[MAD_LEN - private..]);
         prop_assert_eq!(&again[24..32], &[&bytes[24..28], if attribute == 0x10 { &again[28..32] } else { &bytes[28..32] }].concat()[..]);
@@ -217,6 +219,45 @@ fn a_service_of_rdma_cm_is_a_port_of_its_space() {
         assert_eq!(TcpPort(port).service_id(), id);
         assert_eq!(TcpPort::of(id), Some(TcpPort(port)));
     }
+}
+
+#[test]
+fn a_service_of_datagrams_is_asked_for_and_found() {
+    for (port, id) in [(0, 0x0111_0000), (7174, 0x0111_1C06), (0xFFFF, 0x0111_FFFF)] {
+        assert_eq!((UdpPort(port).service_id(), UdpPort::of(id)), (id, Some(UdpPort(port))));
+        assert_eq!((TcpPort::of(id), UdpPort::of(TcpPort(port).service_id())), (None, None));
+    }
+    let header = IpCmHeader {
+        src_port: 0x1234,
+        src: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+        dst: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+    };
+    let program = core::array::from_fn(|at| u8::try_from(at).unwrap());
+    let asked = SidrReq {
+        request_id: 0x0102_0304,
+        pkey: 0xFFFF,
+        service_id: 0x0111_1C06,
+        private_data: header.emit_sidr(&program),
+    };
+    assert_eq!(IpCmHeader::parse_sidr(&asked.private_data), Ok((header, program)));
+    let answer = SidrRep {
+        request_id: 0x0102_0304,
+        status: SidrStatus::REJECTED,
+        qpn: 0xAB_CDEF,
+        service_id: 0x0111_1C06,
+        qkey: 0x0123_4567,
+        private_data: core::array::from_fn(|at| u8::try_from(at).unwrap()),
+    };
+    // The fields stand where IBTA's tables 119 and 120 have them.
+    let bytes = Mad { tid: 9, attr_mod: 0, message: Message::SidrReq(Box::new(asked.clone())) }.emit();
+    assert_eq!(bytes[16..18], [0, 0x17]);
+    assert_eq!(bytes[24..40], [1, 2, 3, 4, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 1, 0x11, 0x1C, 6]);
+    assert_eq!(Mad::parse(&bytes).unwrap().message, Message::SidrReq(Box::new(asked)));
+    let bytes = Mad { tid: 9, attr_mod: 0, message: Message::SidrRep(Box::new(answer.clone())) }.emit();
+    assert_eq!(bytes[16..18], [0, 0x18]);
+    assert_eq!(bytes[24..36], [1, 2, 3, 4, 2, 0, 0, 0, 0xAB, 0xCD, 0xEF, 0]);
+    assert_eq!(bytes[36..48], [0, 0, 0, 0, 1, 0x11, 0x1C, 6, 1, 0x23, 0x45, 0x67]);
+    assert_eq!(Mad::parse(&bytes).unwrap().message, Message::SidrRep(Box::new(answer)));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use verbs_api::{Access, QpAttrMask, QpState};
 /// Waits for a receive of 0.64 ms: that of a kernel is 655 ms.
 const MIN_RNR_TIMER: u8 = 12;
 /// `RDMA_UDP_QKEY`, that of all datagrams between programs of a connection manager.
-const UDP_QKEY: u32 = 0x0123_4567;
+pub const UDP_QKEY: u32 = 0x0123_4567;
 
 pub fn init_qp_attr(command: &Command) -> Result<()> {
     let asked: InitQpAttr = command.get()?;
@@ -76,7 +76,7 @@ fn rtr(id: &Id, state: &State) -> Result<QpAttr> {
 }
 
 /// The address vector of a peer.
-fn way_to(ip: IpAddr, traffic_class: u8) -> AhAttr {
+pub fn way_to(ip: IpAddr, traffic_class: u8) -> AhAttr {
     AhAttr { dgid: gid_of(ip).bytes, hop_limit: 64, traffic_class, is_global: 1, port_num: 1, ..zeroed() }
 }
 

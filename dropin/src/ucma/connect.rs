@@ -1,17 +1,19 @@
 //! Connections are asked for, granted and ended.
 
+use super::attributes::UDP_QKEY;
 use super::bind::bind_state;
 use super::command::Command;
-use super::id::{Id, RC, RETRIES_MAX, Role, State};
+use super::id::{Id, RC, RETRIES_MAX, Role, State, UD};
 use super::inbox::{Requests, Watch};
 use super::places;
 use crate::abi::ucm::{Accept, ConnParam, Connect, Disconnect, Listen, Reject};
 use crate::errno::{Errno, Result};
+use crate::opened::Opened;
 use core::mem::offset_of;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
-use verbs_api::raw::{CommId, Connections, Terms};
+use verbs_api::raw::{CommId, Connections, Service, Terms};
 
 /// Requests that wait, if the program does not say how many.
 const BACKLOG: u32 = 1024;
@@ -23,7 +25,7 @@ const QPN_BITS: u32 = 0xFF_FFFF;
 pub fn listen(command: &Command) -> Result<()> {
     let asked: Listen = command.get()?;
     let id = command.id(asked.id)?;
-    needs_connections(&id)?;
+    has_manager(&id)?;
     let mut state = id.state();
     if !matches!(state.role, Role::None) || state.dst.is_some() {
         return Err(Errno::INVALID);
@@ -39,23 +41,46 @@ pub fn listen(command: &Command) -> Result<()> {
     };
     for (index, engine) in engines.iter().enumerate() {
         let requests = Arc::new(Requests { listener: Arc::downgrade(&id), engine: Arc::downgrade(engine) });
-        let listened = Connections::of(&engine.device).and_then(|connections| {
-            connections.listen(port, usize::try_from(backlog).unwrap_or(1), requests)
-        });
+        let listened = listen_on(engine, &id, port, usize::try_from(backlog).unwrap_or(1), requests);
         if let Err(error) = listened {
             for engine in &engines[..index] {
-                Connections::of(&engine.device)?.unlisten(port);
+                unlisten_on(engine, &id, port);
             }
             return Err(error.into());
         }
     }
-    state.role = Role::Listener(engines);
+    state.role = if is_datagrams(&id) { Role::Service(engines) } else { Role::Listener(engines) };
     Ok(())
 }
 
-/// Datagrams have a service of their own, which is not there yet.
-fn needs_connections(id: &Id) -> Result<()> {
-    if id.qp_type == RC { Ok(()) } else { Err(Errno::NOT_SUPPORTED) }
+fn listen_on(
+    engine: &Opened,
+    id: &Id,
+    port: u16,
+    backlog: usize,
+    requests: Arc<Requests>,
+) -> core::result::Result<(), verbs_api::Error> {
+    let connections = Connections::of(&engine.device)?;
+    if is_datagrams(id) {
+        connections.listen_for_datagrams(port, backlog, requests)
+    } else {
+        connections.listen(port, backlog, requests)
+    }
+}
+
+fn unlisten_on(engine: &Opened, id: &Id, port: u16) {
+    let Ok(connections) = Connections::of(&engine.device) else { return };
+    if is_datagrams(id) { connections.unlisten_for_datagrams(port) } else { connections.unlisten(port) }
+}
+
+/// Datagrams have services in place of connections.
+const fn is_datagrams(id: &Id) -> bool {
+    id.qp_type == UD
+}
+
+/// Of reliable connections and datagrams, nothing else is connected.
+const fn has_manager(id: &Id) -> Result<()> {
+    if id.qp_type == RC || is_datagrams(id) { Ok(()) } else { Err(Errno::NOT_SUPPORTED) }
 }
 
 /// The terms that a program names.
@@ -79,15 +104,21 @@ fn private_data(data: &[u8], len: u8) -> &[u8] {
 pub fn connect(command: &Command) -> Result<()> {
     let asked: Connect = command.get_first(offset_of!(Connect, ece))?;
     let id = command.id(asked.id)?;
-    needs_connections(&id)?;
+    has_manager(&id)?;
     let param = asked.conn_param;
     let mut state = id.state();
     let (Some(dst), true, Role::None) = (state.dst, state.is_routed && param.valid != 0, &state.role) else {
         return Err(Errno::INVALID);
     };
-    let terms = terms(&id, &state, &param)?;
     let data = private_data(&param.private_data, param.private_data_len);
-    let comm = state.connections()?.connect(dst, &terms, data, PATIENCE, Watch::of(&id))?;
+    let connections = state.connections()?;
+    let comm = if is_datagrams(&id) {
+        let port = state.src.map_or(0, |src| src.port());
+        connections.look_up(dst, port, data, PATIENCE, Watch::of(&id, dst.ip()))?
+    } else {
+        let terms = terms(&id, &state, &param)?;
+        connections.connect(dst, &terms, data, PATIENCE, Watch::of(&id, dst.ip()))?
+    };
     state.role = Role::Active(comm);
     Ok(())
 }
@@ -97,6 +128,13 @@ pub fn accept(command: &Command) -> Result<()> {
     let id = command.id(asked.id)?;
     let state = id.state();
     match &state.role {
+        Role::Passive(comm) if asked.conn_param.valid != 0 && is_datagrams(&id) => {
+            let param = &asked.conn_param;
+            let data = private_data(&param.private_data, param.private_data_len);
+            let service = Service { qpn: param.qp_num & QPN_BITS, qkey: UDP_QKEY };
+            id.inbox().uid = asked.uid;
+            Ok(state.connections()?.serve(*comm, service, data)?)
+        }
         Role::Passive(comm) if asked.conn_param.valid != 0 => grant(&id, &state, *comm, &asked),
         Role::Active(comm) if asked.conn_param.valid == 0 => Ok(state.connections()?.established(*comm)?),
         _ => Err(Errno::INVALID),
@@ -121,7 +159,8 @@ pub fn reject(command: &Command) -> Result<()> {
     let state = id.state();
     let Role::Passive(comm) = &state.role else { return Err(Errno::INVALID) };
     let data = private_data(&asked.private_data, asked.private_data_len);
-    Ok(state.connections()?.reject(*comm, data)?)
+    let connections = state.connections()?;
+    Ok(if is_datagrams(&id) { connections.refuse(*comm, data)? } else { connections.reject(*comm, data)? })
 }
 
 pub fn disconnect(command: &Command) -> Result<()> {
@@ -129,10 +168,12 @@ pub fn disconnect(command: &Command) -> Result<()> {
     let id = command.id(asked.id)?;
     let state = id.state();
     match &state.role {
+        // As in a kernel, nothing is there to be ended.
+        Role::Active(_) | Role::Passive(_) if is_datagrams(&id) => Err(Errno::INVALID),
         Role::Active(comm) | Role::Passive(comm) => {
             state.connections()?.disconnect(*comm);
             Ok(())
         }
-        Role::None | Role::Listener(_) => Err(Errno::INVALID),
+        Role::None | Role::Listener(_) | Role::Service(_) => Err(Errno::INVALID),
     }
 }

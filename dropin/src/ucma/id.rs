@@ -59,6 +59,8 @@ pub enum Role {
     None,
     /// It listens, on these devices.
     Listener(Vec<Arc<Opened>>),
+    /// It listens for questions for a service of datagrams, on these devices.
+    Service(Vec<Arc<Opened>>),
     /// It asks for a connection, or has asked.
     Active(CommId),
     /// It was asked.
@@ -154,6 +156,12 @@ impl State {
                     if let Ok(connections) = Connections::of(&engine.device) {
                         connections.unlisten(port);
                     }
+                }
+            }
+            Role::Service(engines) => {
+                let Some(port) = self.port.as_ref().map(|port| port.number) else { return };
+                for connections in engines.iter().filter_map(|engine| Connections::of(&engine.device).ok()) {
+                    connections.unlisten_for_datagrams(port);
                 }
             }
             Role::Active(comm) | Role::Passive(comm) => {

@@ -1,14 +1,17 @@
 //! What the connection manager says of an identifier, made events for its program.
 
 use super::agreements;
+use super::attributes::way_to;
 use super::channel::{Channel, Told};
 use super::id::{Id, Role, State};
 use super::table;
-use crate::abi::ucm::{ConnParam, Ece, EventResp, PRIVATE_DATA, bytes_of, event, zeroed};
+use crate::abi::ucm::{ConnParam, Ece, EventResp, PRIVATE_DATA, UdParam, bytes_of, event, zeroed};
 use crate::opened::Opened;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
-use verbs_api::raw::{Agreed, CommId, ConnectionSink, Event, Failure, Options, Request};
+use verbs_api::raw::{
+    Agreed, CommId, ConnectionSink, Event, Failure, Options, Question, Request, Service,
+};
 
 /// Where an identifier's events go.
 pub struct Inbox {
@@ -32,13 +35,18 @@ pub fn plain(event: u32, status: i32) -> EventResp {
     EventResp { event, status: status.cast_unsigned(), ..zeroed() }
 }
 
-/// An event of a connection.
-fn of_connection(event: u32, status: i32, param: &ConnParam, offer: Option<Options>) -> EventResp {
+/// An event, whose parameter begins with these bytes.
+fn with_param(event: u32, status: i32, param: &[u8]) -> EventResp {
     let mut resp = plain(event, status);
-    // Its bytes are the first of the parameter.
-    for (word, bytes) in resp.param.iter_mut().zip(bytes_of(param).chunks_exact(4)) {
+    for (word, bytes) in resp.param.iter_mut().zip(param.chunks_exact(4)) {
         *word = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     }
+    resp
+}
+
+/// An event of a connection.
+fn of_connection(event: u32, status: i32, param: &ConnParam, offer: Option<Options>) -> EventResp {
+    let mut resp = with_param(event, status, bytes_of(param));
     let (vendor_id, attr_mod) = offer.map_or((0, 0), Options::to_ece);
     resp.ece = Ece { vendor_id, attr_mod };
     resp
@@ -80,8 +88,23 @@ fn of_reply(agreed: &Agreed, private_data: &[u8]) -> EventResp {
     of_connection(event::CONNECT_RESPONSE, 0, &param, agreements::options(agreed))
 }
 
+/// Private data as a message has them, zeros at the end included.
+fn of_datagrams(event: u32, param: UdParam, data: &[u8]) -> EventResp {
+    let mut private_data = [0; PRIVATE_DATA];
+    private_data[..data.len()].copy_from_slice(data);
+    let private_data_len = u8::try_from(data.len()).unwrap_or(u8::MAX);
+    with_param(event, 0, bytes_of(&UdParam { private_data, private_data_len, ..param }))
+}
+
+/// A service of datagrams was found, at a host.
+fn of_service(service: Service, host: IpAddr, private_data: &[u8]) -> EventResp {
+    let (qp_num, qkey, ah_attr) = (service.qpn, service.qkey, way_to(host, 0));
+    of_datagrams(event::ESTABLISHED, UdParam { qp_num, qkey, ah_attr, ..zeroed() }, private_data)
+}
+
 fn of_failure(failure: &Failure) -> EventResp {
     match failure {
+        Failure::NotServed { status } => plain(event::UNREACHABLE, status.0.into()),
         Failure::Rejected { reason, private_data } => {
             let param = with_private_data(&private_data[..], zeroed());
             of_connection(event::REJECTED, reason.0.into(), &param, None)
@@ -96,22 +119,31 @@ fn of_failure(failure: &Failure) -> EventResp {
 }
 
 /// Tells an identifier what happens to its connection.
-pub struct Watch(Weak<Id>);
+pub struct Watch {
+    id: Weak<Id>,
+    /// The host that it asks; its state has that, too, but must not be locked for an event.
+    peer: IpAddr,
+}
 
 impl Watch {
-    pub fn of(id: &Arc<Id>) -> Arc<Self> {
-        Arc::new(Self(Arc::downgrade(id)))
+    pub fn of(id: &Arc<Id>, peer: IpAddr) -> Arc<Self> {
+        Arc::new(Self { id: Arc::downgrade(id), peer })
+    }
+
+    /// That of an identifier which a request made, if it did.
+    fn of_request(id: Option<Arc<Id>>, peer: IpAddr) -> Arc<Self> {
+        Arc::new(Self { id: id.map_or_else(Weak::new, |id| Arc::downgrade(&id)), peer })
     }
 }
 
 impl ConnectionSink for Watch {
-    fn requested(&self, _id: CommId, _request: &Request) -> Arc<dyn ConnectionSink> {
+    fn requested(&self, _id: CommId, request: &Request) -> Arc<dyn ConnectionSink> {
         // It listens to no port.
-        Arc::new(Self(Weak::new()))
+        Self::of_request(None, request.peer.ip())
     }
 
     fn happened(&self, event: &Event) {
-        let Some(id) = self.0.upgrade() else { return };
+        let Some(id) = self.id.upgrade() else { return };
         let resp = match event {
             Event::Replied { agreed, private_data, .. } => {
                 id.inbox().agreed = Some(*agreed);
@@ -120,7 +152,10 @@ impl ConnectionSink for Watch {
             Event::Established { .. } => plain(event::ESTABLISHED, 0),
             Event::Failed { failure, .. } => of_failure(failure),
             Event::Disconnected { .. } => plain(event::DISCONNECTED, 0),
-            Event::Requested { .. } => return,
+            Event::Found { service, private_data, .. } => {
+                of_service(*service, self.peer, &private_data[..])
+            }
+            Event::Requested { .. } | Event::Asked { .. } => return,
         };
         // As a kernel: of a connection that its program has not named it hears nothing.
         if id.inbox().uid != 0 {
@@ -137,20 +172,26 @@ pub struct Requests {
 
 impl ConnectionSink for Requests {
     fn requested(&self, comm: CommId, request: &Request) -> Arc<dyn ConnectionSink> {
-        let fresh = self.take(comm, request);
-        Arc::new(Watch(fresh.map_or_else(Weak::new, |id| Arc::downgrade(&id))))
+        let fresh = self.take(comm, request.port, request.peer, of_request(request));
+        Watch::of_request(fresh, request.peer.ip())
+    }
+
+    fn asked(&self, comm: CommId, question: &Question) -> Arc<dyn ConnectionSink> {
+        let event = of_datagrams(event::CONNECT_REQUEST, zeroed(), &question.private_data);
+        let fresh = self.take(comm, question.port, question.peer, event);
+        Watch::of_request(fresh, question.peer.ip())
     }
 
     fn happened(&self, _event: &Event) {}
 }
 
 impl Requests {
-    fn take(&self, comm: CommId, request: &Request) -> Option<Arc<Id>> {
+    fn take(&self, comm: CommId, port: u16, peer: SocketAddr, event: EventResp) -> Option<Arc<Id>> {
         let (listener, engine) = (self.listener.upgrade()?, self.engine.upgrade()?);
         let channel = listener.inbox().channel.upgrade()?;
         let state = State {
-            src: Some(SocketAddr::new(engine.device.ip(), request.port)),
-            dst: Some(request.peer),
+            src: Some(SocketAddr::new(engine.device.ip(), port)),
+            dst: Some(peer),
             is_routed: true,
             engine: Some(engine),
             role: Role::Passive(comm),
@@ -159,7 +200,7 @@ impl Requests {
         let inbox = Inbox::new(Arc::downgrade(&channel), 0);
         let fresh =
             table::add(|handle| Id::new(handle, listener.space, listener.qp_type, inbox, state)).ok()?;
-        let told = Told { about: listener, fresh: Some(Arc::clone(&fresh)), event: of_request(request) };
+        let told = Told { about: listener, fresh: Some(Arc::clone(&fresh)), event };
         channel.push(told);
         Some(fresh)
     }
@@ -170,7 +211,7 @@ pub fn agreed_by(id: &Id, state: &State) -> crate::errno::Result<Agreed> {
     let agreed = match &state.role {
         Role::Active(..) => id.inbox().agreed,
         Role::Passive(comm) => Some(state.connections()?.agree(*comm, &state.terms(id)?)?),
-        Role::None | Role::Listener(_) => None,
+        Role::None | Role::Listener(_) | Role::Service(_) => None,
     };
     let agreed = agreed.ok_or(crate::errno::Errno::INVALID)?;
     if let (Some(src), Some(dst)) = (state.src, state.dst) {

@@ -31,6 +31,8 @@ impl Manager {
             Message::Rtu(rtu) => self.handle_rtu(from, rtu),
             Message::Dreq(dreq) => self.handle_dreq(now, from, tid, dreq),
             Message::Drep(drep) => self.handle_drep(now, from, tid, drep),
+            Message::SidrReq(asked) => self.handle_sidr_req(now, from, &mad, asked),
+            Message::SidrRep(answer) => self.handle_sidr_rep(now, from, tid, answer),
         }
     }
 

@@ -11,11 +11,13 @@ impl Manager {
     /// something else happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.table.first_deadline().map(|(deadline, _)| deadline)
+        let firsts = [self.table.first_deadline(), self.lookups.first_deadline()];
+        firsts.into_iter().flatten().map(|(deadline, _)| deadline).min()
     }
 
     /// Sends again what was not answered, and gives up what was not answered often enough.
     pub fn handle_timeouts(&mut self, now: Duration) {
+        self.handle_question_timeouts(now);
         while let Some((deadline, id)) = self.table.first_deadline() {
             if deadline > now {
                 return;

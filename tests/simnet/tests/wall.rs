@@ -1,7 +1,8 @@
 //! The wall between the dialects: in every state, a queue pair takes nothing of the other one, and
-//! counts it.
+//! counts it. Of reliable connections both programs are told.
 
 use datapath::counters::Counters;
+use datapath::engine::AsyncEvent;
 use datapath::qp::attr::RecoveryPolicy;
 use datapath::qp::state::{QpState, QpType};
 use simnet::{Forger, Qp, QpOptions, Region, Rig, RigOptions, Work};
@@ -109,12 +110,87 @@ fn nothing_of_the_other_dialect_is_taken_in_any_state() {
             let anywhere = at_the_wall + dropped(|counters| counters.drop_address + counters.drop_qp_state);
             assert_eq!(anywhere, count, "{what}: each is counted: {counters:?}");
             assert!(undecided || at_the_wall == count, "{what}: at the wall: {counters:?}");
-            assert_eq!(dropped(|counters| counters.tx_acks + counters.tx_responses), 0, "{what}");
+            let answers = dropped(|counters| counters.tx_acks + counters.tx_responses);
+            let is_told = qp_type == QpType::Rc && state.receives();
+            assert!(if is_told { (1..=8).contains(&answers) } else { answers == 0 }, "{what}: {answers}");
+            let told = AsyncEvent::OtherDialect { qpn: rig.qpn(b), peer: rig.ip(a.node()), theirs, heard: false };
+            let others = |event: &AsyncEvent| matches!(event, AsyncEvent::OtherDialect { .. });
+            let events: Vec<_> = rig.events(b.node()).iter().copied().filter(others).collect();
+            assert_eq!(events, if is_told { vec![told] } else { vec![] }, "{what}");
             assert_eq!(rig.state(b), state, "{what}");
             assert!(rig.recvs(b).is_empty() && rig.sends(b).is_empty(), "{what}: nothing completes");
             rig.verify(open.all(), 7);
             rig.verify_guards();
         }
+    }
+}
+
+/// A peer that was heard before may have been forged.
+#[test]
+fn a_peer_that_was_understood_before_is_told_of_so() {
+    let (mut rig, a, b, _) = victim(WireMode::Srnic, QpType::Rc, QpState::Rts);
+    rig.to_init(a);
+    rig.to_rtr(a, b);
+    rig.to_rts(a);
+    rig.post(a, &Work::send_inline(b"hello"));
+    rig.run_for(1_000_000);
+    assert_eq!(rig.recvs(b).len(), 1);
+    let forger = Forger::new(&rig, a, b);
+    let mut repr = forger.repr(WireMode::Plain, Opcode::RcSendOnly, Psn::new(PSN));
+    repr.aeth = None;
+    let (now, frame) = (rig.now(), forger.frame(&repr, &[0xEE; 64]));
+    rig.net.deliver(now, b.node(), frame);
+    rig.run_for(1_000_000);
+    let heard = |event: &AsyncEvent| matches!(event, AsyncEvent::OtherDialect { heard: true, .. });
+    assert!(rig.events(b.node()).iter().any(heard), "{:?}", rig.events(b.node()));
+    assert_eq!(rig.state(b), QpState::Rts);
+}
+
+/// What is damaged, or another host's, tells nobody anything.
+#[test]
+fn only_whole_packets_of_the_peer_are_told_of() {
+    for (mine, theirs) in [(WireMode::Plain, WireMode::Srnic), (WireMode::Srnic, WireMode::Plain)] {
+        let (mut rig, a, b, open) = victim(mine, QpType::Rc, QpState::Rtr);
+        let stranger = rig.add_node();
+        let c = rig.create_qp(stranger, options(theirs));
+        let forgers = [Forger::new(&rig, a, b), Forger::new(&rig, c, b)];
+        let mut damaged = frames(&forgers[0], theirs, &open);
+        for frame in &mut damaged {
+            let last = frame.len() - 1;
+            frame[last] ^= 1;
+        }
+        for frame in damaged.into_iter().chain(frames(&forgers[1], theirs, &open)) {
+            let now = rig.now();
+            rig.net.deliver(now, b.node(), frame);
+            rig.run_for(2000);
+        }
+        assert!(rig.counters(b).drop_wire_mode >= 40);
+        assert_eq!((rig.events(b.node()), rig.counters(b).tx_acks), ([].as_slice(), 0), "{mine:?}");
+    }
+}
+
+/// Two ends that were set up differently: both are told before the one that asks gives up.
+#[test]
+fn both_ends_are_told_that_they_differ() {
+    for (mine, theirs) in [(WireMode::Plain, WireMode::Srnic), (WireMode::Srnic, WireMode::Plain)] {
+        let mut rig = Rig::new(RigOptions::default());
+        let (left, right) = (rig.add_node(), rig.add_node());
+        let (a, b) = (rig.create_qp(left, options(mine)), rig.create_qp(right, options(theirs)));
+        for (own, peer) in [(a, b), (b, a)] {
+            rig.to_init(own);
+            rig.to_rtr(own, peer);
+            rig.to_rts(own);
+        }
+        let (from, to) = (rig.region(left, 4096), rig.region(right, 4096));
+        rig.fill(from.all(), 7);
+        rig.post(a, &Work::write(from.at(0, 64), to.at(0, 64)));
+        rig.run_for(1_000_000);
+        let told = |own: Qp, peer: Qp, theirs: WireMode| {
+            AsyncEvent::OtherDialect { qpn: rig.qpn(own), peer: rig.ip(peer.node()), theirs, heard: false }
+        };
+        let expected = [told(a, b, theirs), told(b, a, mine)];
+        assert_eq!([rig.events(left), rig.events(right)].concat(), expected, "{mine:?}");
+        assert!(rig.sends(a).is_empty(), "it still tries");
     }
 }
 

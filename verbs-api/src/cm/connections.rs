@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::error::Error;
 use core::net::SocketAddr;
 use core::time::Duration;
-use rdma_cm::{Agreed, CmError, CommId, Terms};
+use rdma_cm::{Agreed, CmError, CommId, Service as DatagramService, Terms};
 use std::sync::Arc;
 use wire::cm::RejReason;
 
@@ -120,6 +120,77 @@ impl Connections {
         self.call(|service, device| {
             service
                 .call(device, |state, now| state.manager.reject(now, id, RejReason::CONSUMER, private_data))
+        })
+    }
+
+    /// Takes questions for the service of datagrams at `port`; those that wait for the program are
+    /// `backlog` at most. Ports of connections are others.
+    ///
+    /// # Errors
+    /// [`ConnectionError::Call`] if the port has a listener.
+    pub fn listen_for_datagrams(
+        &self,
+        port: u16,
+        backlog: usize,
+        sink: Arc<dyn ConnectionSink>,
+    ) -> Result<(), Error> {
+        self.call(|service, device| {
+            service.call(device, |state, _| {
+                state.manager.listen_for_datagrams(port, backlog)?;
+                state.open_service(port, sink);
+                Ok(())
+            })
+        })
+    }
+
+    /// Takes no more. Questions that the sink knows of can still be answered.
+    pub fn unlisten_for_datagrams(&self, port: u16) {
+        self.service.call(&self.device, |state, _| state.close_service(port));
+    }
+
+    /// Asks for the service of datagrams at the port of a peer, as from `src_port`.
+    /// [`Event::Found`](crate::raw::Event::Found) or [`Event::Failed`](crate::raw::Event::Failed)
+    /// follows. A peer that nobody answers for, or that has no such service, is asked again for
+    /// `patience`.
+    ///
+    /// # Errors
+    /// [`ConnectionError::Call`].
+    pub fn look_up(
+        &self,
+        to: SocketAddr,
+        src_port: u16,
+        private_data: &[u8],
+        patience: Duration,
+        sink: Arc<dyn ConnectionSink>,
+    ) -> Result<CommId, Error> {
+        self.call(|service, device| {
+            service.call(device, |state, now| {
+                let until = now.saturating_add(patience);
+                let id = state.manager.look_up(now, to, src_port, private_data, until)?;
+                state.watch(id, sink);
+                Ok(id)
+            })
+        })
+    }
+
+    /// Answers a question for a service of datagrams: `found` is where it is.
+    ///
+    /// # Errors
+    /// [`ConnectionError::Call`] if the question waits no more, and for more private data than 136
+    /// bytes.
+    pub fn serve(&self, id: CommId, found: DatagramService, private_data: &[u8]) -> Result<(), Error> {
+        self.call(|service, device| {
+            service.call(device, |state, now| state.manager.serve(now, id, found, private_data))
+        })
+    }
+
+    /// Answers a question for a service of datagrams: the program does not want to.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub fn refuse(&self, id: CommId, private_data: &[u8]) -> Result<(), Error> {
+        self.call(|service, device| {
+            service.call(device, |state, now| state.manager.refuse(now, id, private_data))
         })
     }
 

@@ -100,7 +100,8 @@ impl ConnectionError {
             Failure::TimedOut => Self::TimedOut,
             Failure::Unreachable => Self::Unreachable(peer),
             Failure::Disagreed(disagreement) => Self::Disagreement(disagreement),
-            Failure::Expired => Self::Withdrawn,
+            // Connections are never answered so.
+            Failure::Expired | Failure::NotServed { .. } => Self::Withdrawn,
         }
     }
 }

@@ -22,7 +22,7 @@ use datapath::engine::ModifyError;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
 use datapath::time::Time;
-use rdma_cm::{Agreed, CommId, Config, Event, Failure, Manager, Request, Stats};
+use rdma_cm::{Agreed, CommId, Config, Event, Failure, Manager, Question, Request, Stats};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -73,8 +73,26 @@ pub trait ConnectionSink: Send + Sync {
     /// A peer asks for a connection with the port. Returns who is told of that one.
     fn requested(&self, id: CommId, request: &Request) -> Arc<dyn ConnectionSink>;
 
-    /// Something has happened to the connection; never [`Event::Requested`].
+    /// A peer asks for the service of datagrams at the port. Returns who is told of that question:
+    /// without this method nobody.
+    fn asked(&self, _id: CommId, _question: &Question) -> Arc<dyn ConnectionSink> {
+        Arc::new(Nobody)
+    }
+
+    /// Something has happened to the connection, or the question; never [`Event::Requested`] or
+    /// [`Event::Asked`].
     fn happened(&self, event: &Event);
+}
+
+/// Who listens to nothing.
+struct Nobody;
+
+impl ConnectionSink for Nobody {
+    fn requested(&self, _id: CommId, _request: &Request) -> Arc<dyn ConnectionSink> {
+        Arc::new(Self)
+    }
+
+    fn happened(&self, _event: &Event) {}
 }
 
 /// A port's requests that the program has not taken yet.
@@ -95,6 +113,8 @@ pub(super) struct State {
     /// Who is told of connections that are not held.
     sinks: BTreeMap<CommId, Arc<dyn ConnectionSink>>,
     ports: BTreeMap<u16, Port>,
+    /// Who is told of questions for services of datagrams, by port.
+    services: BTreeMap<u16, Arc<dyn ConnectionSink>>,
     /// Connections of which a task waits for the peer's answer to its end, which a link that is
     /// down never brings.
     leaving: BTreeSet<CommId>,
@@ -123,6 +143,7 @@ impl Service {
             held: BTreeMap::new(),
             sinks: BTreeMap::new(),
             ports: BTreeMap::new(),
+            services: BTreeMap::new(),
             leaving: BTreeSet::new(),
         };
         let service = Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() });
@@ -301,6 +322,12 @@ impl State {
                 (id, Phase::Failed(failure))
             }
             Event::Disconnected { id } => (id, Phase::Disconnected),
+            // Who was told of it is gone.
+            Event::Asked { id, .. } => {
+                self.manager.close(now, id);
+                return Vec::new();
+            }
+            Event::Found { .. } => return Vec::new(),
         };
         let Some(held) = self.held.get_mut(&id) else { return Vec::new() };
         if matches!(phase, Phase::Failed(_) | Phase::Disconnected)
@@ -331,7 +358,14 @@ impl State {
                 }
                 return true;
             }
+            Event::Asked { id, port } => {
+                let (sink, question) = (self.services.get(port), self.manager.question(*id));
+                let Some((sink, question)) = sink.zip(question) else { return false };
+                self.sinks.insert(*id, sink.asked(*id, question));
+                return true;
+            }
             Event::Replied { id, .. }
+            | Event::Found { id, .. }
             | Event::Established { id }
             | Event::Failed { id, .. }
             | Event::Disconnected { id } => id,
@@ -412,6 +446,17 @@ impl State {
     /// A listener begins whose requests a sink is told of.
     pub fn open_port_to(&mut self, port: u16, sink: Arc<dyn ConnectionSink>) {
         self.ports.insert(port, Port { sink: Some(sink), ..Port::default() });
+    }
+
+    /// A service of datagrams begins, of whose questions a sink is told.
+    pub fn open_service(&mut self, port: u16, sink: Arc<dyn ConnectionSink>) {
+        self.services.insert(port, sink);
+    }
+
+    /// It takes no more questions.
+    pub fn close_service(&mut self, port: u16) {
+        self.manager.unlisten_for_datagrams(port);
+        self.services.remove(&port);
     }
 
     /// A listener ends; who waits is rejected. The wakers are to be dropped without the lock, which

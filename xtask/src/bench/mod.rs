@@ -14,6 +14,7 @@ mod scale;
 mod stacks;
 mod streams;
 mod table;
+mod unmodified;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,9 @@ enum Task {
     Streams(Options),
     /// The paper's large-scale results in virtual time, by `srnic fabric`, beside the paper's words
     Fabric(fabric::Options),
+    /// Programs of others over the drop-in libibverbs, beside our tools and beside themselves over
+    /// TCP
+    Unmodified(Options),
     /// Flame graphs of the sender and the receiver of WRITEs, by perf: where the time goes
     Flame(flame::Options),
 }
@@ -99,6 +103,7 @@ pub fn run(request: &Request) -> Result<()> {
         (Some(Task::Scale(options)), _) => scale::run(&Bench::new(options)?),
         (Some(Task::Streams(options)), _) => streams::run(&Bench::new(options)?),
         (Some(Task::Fabric(options)), _) => fabric::run(options),
+        (Some(Task::Unmodified(options)), _) => unmodified::run(&Bench::new(options)?),
         (Some(Task::Flame(options)), _) => flame::run(options),
         (None, Some(revision)) => against::run(&Bench::new(&request.options)?, revision),
         (None, None) => Err(Error::new("name what to measure: see `cargo xtask bench --help`")),

@@ -3,21 +3,18 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::interrupt;
+use crate::listening;
 use crate::process::{Process, free_port, watch};
 use crate::scratch::Scratch;
 use crate::tools::number;
 
 /// Longest wait for a server to listen, and longest run of a pair.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How often the server is looked at.
-const INTERVAL: Duration = Duration::from_millis(5);
 /// Bytes of a message, where bandwidth is measured.
 const MESSAGE: u64 = 65_536;
 
@@ -60,7 +57,8 @@ impl Program {
     fn run_in(self, dir: &Path, cpus: Option<[usize; 2]>, options: &str, iters: u64) -> Result<f64> {
         let port = free_port()?;
         let mut server = Process::start("server", self.server(port, cpus.map(|cpus| cpus[0])), dir)?;
-        await_listener(port, &mut server)?;
+        // Not tried by a connection: these servers take the first for their client.
+        listening::wait(&mut server, port, LIMIT)?;
         let mut command = self.client(port, cpus.map(|cpus| cpus[1]), iters);
         command.args(options.split_whitespace());
         let mut client = Process::start("client", command, dir)?;
@@ -118,37 +116,12 @@ impl Program {
 }
 
 /// A number of the last line, below its title in the line before.
-fn column(output: &str, title: &str) -> Result<f64> {
+pub fn column(output: &str, title: &str) -> Result<f64> {
     let mut lines = output.lines().rev().filter(|line| line.contains(','));
     let (values, titles) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let value = titles.split(',').zip(values.split(',')).find(|(name, _)| *name == title);
     let value = value.and_then(|(_, value)| value.parse().ok());
     value.ok_or_else(|| Error(format!("`{title}` is missing or no number in {output}")))
-}
-
-/// Waits until the server listens. Not tried by a connection: these servers take the first for
-/// their client.
-fn await_listener(port: u16, server: &mut Process) -> Result<()> {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let deadline = Instant::now() + LIMIT;
-    while !["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(|path| has_listener(&read(path), port)) {
-        interrupt::check()?;
-        if server.is_done()? || Instant::now() > deadline {
-            return Err(Error(format!("nobody listens on TCP port {port}")));
-        }
-        sleep(INTERVAL);
-    }
-    Ok(())
-}
-
-/// Returns `true` if a table such as /proc/net/tcp has a listening socket of this port.
-fn has_listener(table: &str, port: u16) -> bool {
-    let end = format!(":{port:04X}");
-    table.lines().skip(1).any(|line| {
-        let mut fields = line.split_whitespace().skip(1);
-        let local = fields.next().unwrap_or_default();
-        local.ends_with(&end) && fields.nth(1) == Some("0A")
-    })
 }
 
 #[cfg(test)]
@@ -167,14 +140,5 @@ mod tests {
         for program in [Program::Iperf3, Program::UcxBandwidth, Program::UcxLatency] {
             assert!(program.figure("error: no route").is_err(), "{program:?}");
         }
-    }
-
-    #[test]
-    fn a_listener_is_known_by_port_and_state() {
-        let table = "  sl  local_address rem_address   st\n\
-                     \x20  0: 0100007F:36B6 00000000:0000 0A 00000000:00000000\n\
-                     \x20  1: 0100007F:36B7 0100007F:9D38 01 00000000:00000000\n";
-        assert!(has_listener(table, 0x36B6));
-        assert!(!has_listener(table, 0x36B7) && !has_listener(table, 0x9D38));
     }
 }

@@ -10,6 +10,15 @@ pub struct Run {
     pub layer: Layer,
     pub network: Network,
     pub script: Script,
+    /// The releases that have it, as their archives call them; all, if none is named.
+    pub suites: &'static [&'static str],
+}
+
+impl Run {
+    /// Returns `true` if it is for the release.
+    pub fn is_for(&self, suite: &str) -> bool {
+        self.suites.is_empty() || self.suites.contains(&suite)
+    }
 }
 
 /// What a shell does there.
@@ -37,6 +46,15 @@ const DEMO: &str = "cd /srnic && head -c 33554432 /dev/urandom > /tmp/file && ca
 
 const INSTALL: &str = "cd /srnic && cargo install --locked --path benches/tools && srnic help";
 
+/// Some programs of each kind that were compiled for libibverbs, each by a part of its row's name.
+/// The command installs them.
+const UNMODIFIED: &str = "
+cd /srnic
+for row in symbols ibv_ ib_send_bw ib_write_lat ib_read_bw rping rstream ucx_info tag_ 'mpirun all' 'mpirun Net'; do
+    cargo xtask test --unmodified \"$row\"
+done
+";
+
 /// In this order: the program of the README comes before DPDK, and the tools before their use.
 pub const RUNS: &[Run] = &[
     Run {
@@ -44,14 +62,28 @@ pub const RUNS: &[Run] = &[
         layer: Layer::Bare,
         network: Network::Own,
         script: Script::Lines(program::SCRIPT),
+        suites: &[],
     },
-    Run { name: "demo", layer: Layer::Kept, network: Network::Host, script: Script::Lines(DEMO) },
-    Run { name: "install", layer: Layer::Kept, network: Network::Own, script: Script::Lines(INSTALL) },
+    Run {
+        name: "demo",
+        layer: Layer::Kept,
+        network: Network::Host,
+        script: Script::Lines(DEMO),
+        suites: &[],
+    },
+    Run {
+        name: "install",
+        layer: Layer::Kept,
+        network: Network::Own,
+        script: Script::Lines(INSTALL),
+        suites: &[],
+    },
     Run {
         name: "memif",
         layer: Layer::Kept,
         network: Network::Own,
         script: Script::Pair { server: "memif:/tmp/a.sock", client: "fault:loss=1%:memif:/tmp/a.sock" },
+        suites: &[],
     },
     Run {
         name: "memif by DPDK",
@@ -61,6 +93,7 @@ pub const RUNS: &[Run] = &[
             server: "memif:/tmp/a.sock,driver=dpdk",
             client: "fault:loss=1%:memif:/tmp/a.sock,driver=dpdk",
         },
+        suites: &[],
     },
     Run {
         name: "af_packet",
@@ -70,6 +103,15 @@ pub const RUNS: &[Run] = &[
             server: "af_packet:left,ip=10.9.0.1",
             client: "fault:loss=1%:af_packet:right,ip=10.9.0.2",
         },
+        suites: &[],
+    },
+    Run {
+        name: "unmodified",
+        layer: Layer::Kept,
+        network: Network::Host,
+        script: Script::Lines(UNMODIFIED),
+        // Later releases have an rdma-core whose libraries share other names.
+        suites: &["bookworm", "trixie"],
     },
 ];
 

@@ -10,6 +10,7 @@ mod image;
 mod leftovers;
 mod namespace;
 mod refusals;
+mod unmodified;
 
 use std::fs;
 use std::path::Path;
@@ -62,12 +63,17 @@ pub fn run(part: &str) -> Result<()> {
         interrupt::check()?;
         steps.check(name, || with_guest(&|guest| refused(&namespace, guest, &program)));
     }
+    let stage = unmodified::Stage { namespace: &namespace, program: &program, files: &files };
+    for case in unmodified::Case::all().filter(|case| case.name().contains(part)) {
+        interrupt::check()?;
+        steps.check(&case.name(), || with_guest(&|guest| unmodified::play(&case, &stage, guest)));
+    }
     steps.finish()
 }
 
 /// One case: a stock tool in the guest, ours beside it, both to their successful end.
 fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, program: &Path) -> Result<()> {
-    let ours = case.ours(namespace.command(program));
+    let mut ours = case.ours(namespace.command(program));
     let (theirs, ours) = if case.guest_serves {
         if case.connects() {
             guest::begin_listening(guest, &case.theirs())?;
@@ -75,10 +81,10 @@ fn play(case: &Case, namespace: &Namespace, guest: &mut Guest, program: &Path) -
             // Our client of a side channel tries again.
             guest.begin(&case.theirs())?;
         }
-        let said = namespace::spawn(ours)?.end();
+        let said = namespace::spawn(&mut ours)?.end();
         (guest.end(), said)
     } else {
-        let mut child = namespace::spawn(ours)?;
+        let mut child = namespace::spawn(&mut ours)?;
         // A stock client tries once.
         child.wait_for("waiting for a client")?;
         guest.begin(&case.theirs())?;

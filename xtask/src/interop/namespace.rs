@@ -84,8 +84,8 @@ pub struct Running {
 }
 
 /// Starts a command whose output is wanted.
-pub fn spawn(mut command: Command) -> Result<Running> {
-    let shown = repo::shown(&command);
+pub fn spawn(command: &mut Command) -> Result<Running> {
+    let shown = repo::shown(command);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.map_err(|e| Error(format!("cannot start `{shown}`: {e}")))?;
     Ok(Running { child, shown })

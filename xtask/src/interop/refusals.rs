@@ -17,14 +17,14 @@ pub const ALL: [(&str, Refusal); 2] =
 fn by_the_guest(namespace: &Namespace, _: &mut Guest, ours: &Path) -> Result<()> {
     let mut command = namespace.command(ours);
     command.args(["rping", "-d", &Ip::V4.device(), GUEST_IP]);
-    expect_failure(namespace::spawn(command)?.end(), "rejected the connection: nobody listens to that port")
+    expect_failure(namespace::spawn(&mut command)?.end(), "rejected the connection: nobody listens to that port")
 }
 
 /// We listen elsewhere; and are heard there afterwards.
 fn by_us(namespace: &Namespace, guest: &mut Guest, ours: &Path) -> Result<()> {
     let mut command = namespace.command(ours);
     command.args(["rping", "-d", &Ip::V4.device()]);
-    let mut listening = namespace::spawn(command)?;
+    let mut listening = namespace::spawn(&mut command)?;
     listening.wait_for("waiting for a client")?;
     guest.begin(&format!("{RPING} -c -a {ENGINE_IP} -p 7999 -C 1"))?;
     // 8: invalid service ID.

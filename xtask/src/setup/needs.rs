@@ -114,7 +114,7 @@ pub const NEEDS: &[Need] = &[
     Need {
         name: "verbs programs",
         purpose: "runs of unmodified programs",
-        packages: &["ibverbs-utils", "perftest", "rdmacm-utils", "ucx-utils"],
+        packages: &["ibverbs-utils", "perftest", "rdmacm-utils", "ucx-utils", "python3-pyverbs"],
         scope: Scope::Unmodified,
         by_hand: "Install ibv_rc_pingpong and the like, of rdma-core, perftest, and ucx_perftest, of UCX.",
         probe: verbs_programs,

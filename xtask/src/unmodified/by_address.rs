@@ -3,19 +3,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use super::{FAULTS, LIMIT, command, is_there, listening};
+use super::{FAULTS, LIMIT, Place};
 use crate::error::{Error, Result};
-use crate::interrupt;
+use crate::listening;
 use crate::process::{Process, free_port, watch};
-use crate::scratch::Scratch;
 
 /// The address that a memif's server has.
 const SERVER: &str = "10.77.0.1";
-/// How often it is looked whether the server's device is there.
-const INTERVAL: Duration = Duration::from_millis(5);
 /// What `rcopy` carries, in bytes.
 const FILE: usize = 3_000_000;
 
@@ -106,27 +101,19 @@ impl Case {
         name
     }
 
-    /// Returns `true` if both its programs can be run.
-    pub fn is_there(&self) -> bool {
-        is_there(self.server[0]) && is_there(self.client[0])
+    /// Both its programs.
+    pub const fn programs(&self) -> [&'static str; 2] {
+        [self.server[0], self.client[0]]
     }
 }
 
 /// Both sides of a case, to their successful end.
-pub fn play(case: &Case, library: &Path, scratch: &Scratch) -> Result<()> {
-    let dir = scratch.subdirectory()?;
-    let result = play_in(&dir, case, library);
-    fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
-    result
-}
-
-fn play_in(dir: &Path, case: &Case, library: &Path) -> Result<()> {
+pub fn play(case: &Case, place: &Place<'_>) -> Result<()> {
+    let dir = place.dir;
     let port = free_port()?.to_string();
-    let socket = dir.join("pair.sock");
     let side = |role: &str, [program, arguments]: [&str; 2], behind: &str| {
         let faults = if case.is_lossy { FAULTS } else { "" };
-        let mut command =
-            command(program, library, &format!("{faults}memif:{},role={role}{behind}", socket.display()));
+        let mut command = place.command(program, &place.memif(role, faults, behind));
         command.args(arguments.split_whitespace().map(|argument| {
             let argument = argument.replace("{server}", SERVER).replace("{port}", &port);
             argument.replace("{dir}", &dir.display().to_string())
@@ -137,27 +124,14 @@ fn play_in(dir: &Path, case: &Case, library: &Path) -> Result<()> {
     let original = dir.join("original");
     fs::write(&original, text()).map_err(|e| Error::io("write", &original, &e))?;
     let mut server = Process::start("server", side("server", case.server, case.behind[0]), dir)?;
-    listening::wait_for_socket(&mut server, &socket, LIMIT)?;
+    listening::wait_for_socket(&mut server, &place.socket(), LIMIT)?;
     let mut client = Process::start("client", side("client", case.client, case.behind[1]), dir)?;
     if case.stays {
-        wait(&mut client)?;
+        client.finish(LIMIT)?;
     } else {
         watch(&mut server, &mut client, LIMIT)?;
     }
     if carries { check_copy(dir) } else { Ok(()) }
-}
-
-/// Waits until a process has ended well.
-fn wait(process: &mut Process) -> Result<()> {
-    let deadline = Instant::now() + LIMIT;
-    while !process.is_done()? {
-        interrupt::check()?;
-        if Instant::now() > deadline {
-            return Err(Error::new("the client does not come to an end"));
-        }
-        sleep(INTERVAL);
-    }
-    Ok(())
 }
 
 /// Bytes that tell their places.

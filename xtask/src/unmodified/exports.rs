@@ -8,7 +8,6 @@ use super::command;
 use crate::dropin;
 use crate::error::{Error, Result};
 use crate::repo;
-use crate::scratch::Scratch;
 
 const SOURCE: &str = "xtask/src/unmodified/exports.c";
 const SEEDS: u64 = 2;
@@ -25,8 +24,8 @@ const OURS: [&str; 2] = ["fatal runtime error", "cannot unwind"];
 const ROUNDS: [&str; 4] = ["null", "garbage", "alive", "dead"];
 
 /// Fails if NULL ends a process, or anything makes a function of ours end one.
-pub fn check(library: &Path, scratch: &Scratch) -> Result<()> {
-    let program = scratch.path().join("exports");
+pub fn check(library: &Path, dir: &Path) -> Result<()> {
+    let program = dir.join("exports");
     let mut cc = Command::new("cc");
     cc.arg("-O1").arg("-o").arg(&program).arg(repo::root().join(SOURCE)).args(["-libverbs", "-ldl"]);
     repo::run(cc)?;

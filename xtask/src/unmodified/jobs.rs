@@ -5,33 +5,38 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{FAULTS, LIMIT, command, is_there};
+use super::{FAULTS, INSTALL, LIMIT, Place, Rows};
 use crate::error::{Error, Result};
-use crate::interrupt;
 use crate::process::Process;
 use crate::repo::{self, CHECKED};
 use crate::scratch::Scratch;
-use crate::steps::Steps;
 
 /// Debian's, which has mpi4py: others may come before it.
 const PYTHON: &str = "/usr/bin/python3";
 const SCRIPT: &str = "xtask/src/unmodified/reduce.py";
 /// An input of hpcc's for four ranks.
-const HPCC_INPUT: &str = "/usr/share/doc/hpcc/examples/_hpccinf.txt";
+pub const HPCC_INPUT: &str = "/usr/share/doc/hpcc/examples/_hpccinf.txt";
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// What OpenMPI is told: everything between ranks by UCX, over our device, as root, too, and with
-/// more ranks than processors.
-const ENVIRONMENT: [(&str, &str); 10] = [
-    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+/// OpenMPI runs for root only if it is told so twice.
+pub const MPI_AS_ROOT: [(&str, &str); 2] =
+    [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+
+/// What OpenMPI is told, so that everything between ranks goes by UCX, over our device.
+pub const MPI_OVER_UCX: [(&str, &str); 5] = [
     ("OMPI_MCA_pml", "ucx"),
     ("OMPI_MCA_osc", "ucx"),
     ("OMPI_MCA_pml_ucx_tls", "any"),
     ("OMPI_MCA_pml_ucx_devices", "any"),
     ("OMPI_MCA_btl", "self"),
+];
+
+/// There are more ranks than processors, as OpenMPI 4 is told, and as 5 is.
+const CROWDED: [(&str, &str); 5] = [
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+    ("PRTE_MCA_hwloc_default_binding_policy", "none"),
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
 
@@ -79,44 +84,33 @@ const JOBS: [Job; 4] = [
     },
 ];
 
-/// Plays the jobs whose name contains `part`, over a good network and over a bad one; returns the
-/// programs that are missing.
-pub fn play(part: &str, library: &Path, scratch: &Scratch, steps: &mut Steps) -> Result<Vec<&'static str>> {
-    let mut missing = Vec::new();
+/// Plays the jobs, over a good network and over a bad one.
+pub fn play(rows: &mut Rows<'_>) -> Result<()> {
     let names = |job: &Job| [("", job.name.to_owned()), (FAULTS, format!("{} 1 % loss", job.name))];
     let all = JOBS.iter().flat_map(|job| names(job).map(|(faults, name)| (job, faults, name)));
     let mut switch = None;
-    for (job, faults, name) in all.filter(|(_, _, name)| name.contains(part)) {
-        interrupt::check()?;
-        if let Some(program) = lacks(job) {
-            missing.push(program);
+    for (job, faults, name) in all {
+        if !rows.is_asked_for(&name) {
+            continue;
+        }
+        if job.program == PYTHON && !has_modules() {
+            rows.skip(&format!("{PYTHON} has no mpi4py or no numpy; {INSTALL}"));
             continue;
         }
         let socket = match &switch {
             Some((_, socket)) => socket,
-            None => &switch.insert(start_switch(scratch)?).1,
+            None => &switch.insert(start_switch(rows.scratch)?).1,
         };
         let device = format!("{faults}pool:{}", socket.display());
-        steps.check(&name, || {
-            let dir = scratch.subdirectory()?;
-            let result = run(job, &dir, library, &device);
-            std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
-            result
-        });
+        rows.play(&name, &["mpirun", job.program], |place| run(job, place, &device))?;
     }
-    missing.dedup();
-    Ok(missing)
+    Ok(())
 }
 
-/// A program without which the job cannot be played.
-fn lacks(job: &Job) -> Option<&'static str> {
-    if let Some(program) = ["mpirun", job.program].into_iter().find(|program| !is_there(program)) {
-        return Some(program);
-    }
+fn has_modules() -> bool {
     let mut import = Command::new(PYTHON);
     import.args(["-c", "import mpi4py, numpy"]).stderr(Stdio::null());
-    let has_modules = job.program != PYTHON || import.status().is_ok_and(|status| status.success());
-    (!has_modules).then_some("mpi4py")
+    import.status().is_ok_and(|status| status.success())
 }
 
 /// A switch with a pool, and its socket.
@@ -138,13 +132,15 @@ fn start_switch(scratch: &Scratch) -> Result<(Process, PathBuf)> {
     Ok((switch, socket))
 }
 
-fn run(job: &Job, dir: &Path, library: &Path, device: &str) -> Result<()> {
+fn run(job: &Job, place: &Place<'_>, device: &str) -> Result<()> {
+    let dir = place.dir;
     if job.program == "hpcc" {
         let input = dir.join("hpccinf.txt");
         std::fs::copy(HPCC_INPUT, &input).map_err(|e| Error::io("copy", Path::new(HPCC_INPUT), &e))?;
     }
-    let mut mpirun = command("mpirun", library, device);
-    mpirun.args(["-n", &job.ranks.to_string()]).arg(job.program).current_dir(dir).envs(ENVIRONMENT);
+    let mut mpirun = place.command("mpirun", device);
+    mpirun.args(["-n", &job.ranks.to_string()]).arg(job.program).current_dir(dir);
+    mpirun.envs(MPI_AS_ROOT).envs(MPI_OVER_UCX).envs(CROWDED);
     let script = repo::root().join(SCRIPT);
     mpirun.args(
         job.arguments.iter().map(
@@ -154,27 +150,13 @@ fn run(job: &Job, dir: &Path, library: &Path, device: &str) -> Result<()> {
         ),
     );
     let mut running = Process::start("mpirun", mpirun, dir)?;
-    let ended = wait(&mut running);
     match job.end {
-        End::Says(words) => ended.and_then(|()| says(dir, words)),
-        End::Fails => match ended {
-            Err(error) if error.0.contains("failed: ") => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => Err(Error::new("the job did not notice that a rank was killed")),
-        },
-    }
-}
-
-fn wait(running: &mut Process) -> Result<()> {
-    let deadline = Instant::now() + LIMIT;
-    while !running.is_done()? {
-        interrupt::check()?;
-        if Instant::now() > deadline {
-            return Err(Error::new("the job does not come to an end"));
+        End::Says(words) => running.finish(LIMIT).and_then(|()| says(dir, words)),
+        End::Fails if running.end(LIMIT)?.success() => {
+            Err(Error::new("the job did not notice that a rank was killed"))
         }
-        sleep(INTERVAL);
+        End::Fails => Ok(()),
     }
-    Ok(())
 }
 
 /// Fails unless a file that the job has written has these words.

@@ -3,9 +3,13 @@
 
 mod by_address;
 mod cases;
+mod differ;
+mod ends;
 mod exports;
 mod jobs;
-mod listening;
+mod many;
+mod pyverbs;
+mod sockets;
 mod symbols;
 
 use std::path::{Path, PathBuf};
@@ -15,59 +19,128 @@ use std::time::Duration;
 use crate::dropin;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::listening;
 use crate::process::{Process, free_port, watch};
 use crate::repo::{self, CHECKED};
 use crate::scratch::Scratch;
 use crate::setup::{self, UNMODIFIED};
 use crate::steps::Steps;
 use cases::{Case, End};
+pub use jobs::{HPCC_INPUT, MPI_AS_ROOT, MPI_OVER_UCX};
 
 /// Longest run of a pair: far more than any takes.
 const LIMIT: Duration = Duration::from_secs(300);
+/// What brings what is missing.
+const INSTALL: &str = "`cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, rdmacm-utils, ucx-utils, libfabric-bin, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py, python3-pyverbs)";
 /// The losses of the runs over a bad network, both ways at both ends.
 const FAULTS: &str = "fault:loss=1%,seed=7:";
 
-/// All cases, and what is skipped because its program is not there. Those are played whose name
-/// contains `part`.
+/// All rows whose name contains `part`, and what is skipped because its program is not there.
 pub fn run(part: &str) -> Result<()> {
     setup::implied(UNMODIFIED)?;
     let library = dropin::build(CHECKED)?;
     interrupt::catch()?;
-    let mut steps = Steps::default();
-    let mut skipped = Vec::new();
-    if "symbols".contains(part) {
-        steps.check("symbols", || symbols::check(&library.join(dropin::LIBRARY)));
-    }
     let scratch = Scratch::new()?;
-    if "exports".contains(part) {
-        steps.check("exports", || exports::check(&library, &scratch));
+    let mut rows =
+        Rows { part, library: &library, scratch: &scratch, steps: Steps::default(), skipped: Vec::new() };
+    rows.play("symbols", &[], |_| symbols::check(&library.join(dropin::LIBRARY)))?;
+    rows.play("exports", &[], |place| exports::check(place.library, place.dir))?;
+    for (program, asks) in LOOKS {
+        rows.play(program, &[program], |place| asks(place.library))?;
     }
-    for (name, asks) in LOOKS.into_iter().filter(|(name, _)| name.contains(part)) {
-        if is_there(name) { steps.check(name, || asks(&library)) } else { skipped.push(name) }
+    for case in Case::all() {
+        rows.play(&case.name(), &[case.program], |place| play(&case, place))?;
     }
-    for case in Case::all().filter(|case| case.name().contains(part)) {
+    for case in by_address::Case::all() {
+        rows.play(&case.name(), &case.programs(), |place| by_address::play(&case, place))?;
+    }
+    differ::play(&mut rows)?;
+    many::play(&mut rows)?;
+    ends::play(&mut rows)?;
+    sockets::play(&mut rows)?;
+    pyverbs::play(&mut rows)?;
+    jobs::play(&mut rows)?;
+    rows.finish()
+}
+
+/// The rows that are asked for.
+struct Rows<'a> {
+    part: &'a str,
+    library: &'a Path,
+    scratch: &'a Scratch,
+    steps: Steps,
+    /// What was not played, and why.
+    skipped: Vec<String>,
+}
+
+/// Where a row is played.
+struct Place<'a> {
+    /// The directory of the library.
+    library: &'a Path,
+    /// One of the row's own, which goes with it.
+    dir: &'a Path,
+}
+
+impl Rows<'_> {
+    fn is_asked_for(&self, name: &str) -> bool {
+        name.contains(self.part)
+    }
+
+    /// Plays a row, if it is asked for and its programs are there.
+    fn play(
+        &mut self,
+        name: &str,
+        programs: &[&str],
+        check: impl FnOnce(&Place<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if !self.is_asked_for(name) {
+            return Ok(());
+        }
         interrupt::check()?;
-        if is_there(case.program) {
-            steps.check(&case.name(), || play(&case, &library, &scratch));
-        } else if !skipped.contains(&case.program) {
-            skipped.push(case.program);
+        if let Some(missing) = programs.iter().find(|program| !is_there(program)) {
+            self.skip(&format!("there is no `{missing}`; {INSTALL}"));
+            return Ok(());
+        }
+        let (scratch, library) = (self.scratch, self.library);
+        self.steps.check(name, || {
+            let dir = scratch.subdirectory()?;
+            let result = check(&Place { library, dir: &dir });
+            std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
+            result
+        });
+        Ok(())
+    }
+
+    /// Something is not played.
+    fn skip(&mut self, why: &str) {
+        if !self.skipped.iter().any(|said| said == why) {
+            self.skipped.push(why.to_owned());
         }
     }
-    for case in by_address::Case::all().filter(|case| case.name().contains(part)) {
-        interrupt::check()?;
-        if case.is_there() {
-            steps.check(&case.name(), || by_address::play(&case, &library, &scratch));
-        } else if !skipped.contains(&case.program) {
-            skipped.push(case.program);
+
+    fn finish(self) -> Result<()> {
+        for why in self.skipped {
+            println!("skipped: {why}");
         }
+        self.steps.finish()
     }
-    skipped.extend(jobs::play(part, &library, &scratch, &mut steps)?);
-    for program in skipped {
-        println!(
-            "skipped: there is no `{program}`; `cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, rdmacm-utils, ucx-utils, libfabric-bin, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py)"
-        );
+}
+
+impl Place<'_> {
+    /// The path of a memif of the row's own.
+    fn socket(&self) -> PathBuf {
+        self.dir.join("pair.sock")
     }
-    steps.finish()
+
+    /// An end of it, `server` or `client`, with what goes before and behind it.
+    fn memif(&self, role: &str, before: &str, behind: &str) -> String {
+        format!("{before}memif:{},role={role}{behind}", self.socket().display())
+    }
+
+    /// A program over the library.
+    fn command(&self, program: &str, device: &str) -> Command {
+        command(program, self.library, device)
+    }
 }
 
 /// UCX would else use shared memory on one machine.
@@ -80,12 +153,17 @@ type Look = fn(&Path) -> Result<()>;
 const LOOKS: [(&str, Look); 4] =
     [("ibv_devices", devices), ("ibv_devinfo", devinfo), ("ls", files), ("ucx_info", ucx_info)];
 
-/// A program over the library.
+/// A program over the library in a directory.
 fn command(program: &str, library: &Path, device: &str) -> Command {
     let mut command = Command::new(program);
+    use_library(&mut command, library, device);
+    command
+}
+
+/// Gives a program the library in a directory, and a device.
+pub fn use_library(command: &mut Command, library: &Path, device: &str) {
     command.env("LD_LIBRARY_PATH", library).env("SRNIC_DEVICE", device);
     command.env("LD_PRELOAD", library.join(dropin::PRELOAD)).env("UCX_TLS", UCX_TRANSPORTS);
-    command
 }
 
 fn devices(library: &Path) -> Result<()> {
@@ -129,32 +207,28 @@ fn says(said: &str, all: &[&str]) -> Result<()> {
 }
 
 /// Both sides of a case, to their successful end.
-fn play(case: &Case, library: &Path, scratch: &Scratch) -> Result<()> {
-    let dir = scratch.subdirectory()?;
-    let result = play_in(&dir, case, library);
-    std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
-    result
+fn play(case: &Case, place: &Place<'_>) -> Result<()> {
+    let faults = if case.is_lossy { FAULTS } else { "" };
+    let port = free_port()?;
+    pair(place, LIMIT, |end| {
+        let role = if end == End::Server { "server" } else { "client" };
+        let mut command = place.command(case.program, &place.memif(role, faults, ""));
+        command.args(case.options()).args([case.port_option(end), &port.to_string()]);
+        (command, port)
+    })?;
+    println!("{}", last_line(&place.dir.join("client.out")));
+    Ok(())
 }
 
-fn play_in(dir: &Path, case: &Case, library: &Path) -> Result<()> {
-    let port = free_port()?;
-    let socket = dir.join("pair.sock");
-    let side = |end: End| {
-        let role = if end == End::Server { "server" } else { "client" };
-        let faults = if case.is_lossy { FAULTS } else { "" };
-        let device = format!("{faults}memif:{},role={role}", socket.display());
-        let mut command = command(case.program, library, &device);
-        command.args(case.options()).args([case.port_option(end), &port.to_string()]);
-        command
-    };
-    let mut server = Process::start("server", side(End::Server), dir)?;
-    listening::wait(&mut server, port, LIMIT)?;
-    let mut client = side(End::Client);
+/// A server that waits at a TCP port of this host, and its client, to their successful end.
+fn pair(place: &Place<'_>, limit: Duration, side: impl Fn(End) -> (Command, u16)) -> Result<()> {
+    let (server, port) = side(End::Server);
+    let mut server = Process::start("server", server, place.dir)?;
+    listening::wait(&mut server, port, limit)?;
+    let (mut client, _) = side(End::Client);
     client.arg("127.0.0.1");
-    let mut client = Process::start("client", client, dir)?;
-    watch(&mut server, &mut client, LIMIT)?;
-    println!("{}", last_line(&dir.join("client.out")));
-    Ok(())
+    let mut client = Process::start("client", client, place.dir)?;
+    watch(&mut server, &mut client, limit)
 }
 
 /// What a program reported last, but for rules.

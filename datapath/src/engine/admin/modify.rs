@@ -227,7 +227,7 @@ fn start_receiving(qp: &mut Qp<'_>, attr: &QpAttr, sequence_max: u16, rto: RtoCo
     let psn = Psn::new(attr.rq_psn);
     qp.hot.rx = RxStream::new(psn, sequence_max, qp.hot.rx.generation().wrapping_add(1));
     receive_from(qp, psn, qp.cold.receives.own_head());
-    qp.cold.was_established = false;
+    (qp.cold.was_established, qp.cold.other_dialect) = (false, 0);
     qp.cold.incoming.iter_mut().for_each(|incoming| **incoming = Incoming::default());
     if attr.wire_mode == WireMode::Plain && qp.cold.attributes.qp_type == QpType::Rc {
         qp.cold.plain = Some(Box::new(Plain::new(attr.max_dest_rd_atomic, Psn::new(attr.rq_psn))));

@@ -166,6 +166,7 @@ impl Core {
             heard_at: Time::ZERO,
             counters: QpCounters::default(),
             was_established: false,
+            other_dialect: 0,
             failure: None,
             rnr: None,
             rnr_retries: 0,

@@ -1,11 +1,12 @@
 //! The parts that rdma_cm adds to the connection manager: TCP-like ports and IP addresses.
 
-use super::Req;
+use super::{Req, SidrReq};
 use super::fields::{get, put};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Service IDs of the port space RDMA_PS_TCP, less the port.
+/// Service IDs of the port spaces RDMA_PS_TCP and RDMA_PS_UDP, less the port.
 const PS_TCP: u64 = 0x0000_0000_0106_0000;
+const PS_UDP: u64 = 0x0000_0000_0111_0000;
 
 /// A port of RDMA_PS_TCP, as a service ID names it.
 ///
@@ -29,9 +30,31 @@ impl TcpPort {
     /// The port that a service ID names; `None` if it is of another kind.
     #[must_use]
     pub fn of(service_id: u64) -> Option<Self> {
-        let port = u16::try_from(service_id & 0xFFFF).ok()?;
-        (service_id & !0xFFFF == PS_TCP).then_some(Self(port))
+        port_in(PS_TCP, service_id).map(Self)
     }
+}
+
+/// A port of RDMA_PS_UDP, of a service of datagrams, as a service ID names it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct UdpPort(pub u16);
+
+impl UdpPort {
+    /// The service ID of this port.
+    #[must_use]
+    pub const fn service_id(self) -> u64 {
+        PS_UDP | self.0 as u64
+    }
+
+    /// The port that a service ID names; `None` if it is of another kind.
+    #[must_use]
+    pub fn of(service_id: u64) -> Option<Self> {
+        port_in(PS_UDP, service_id).map(Self)
+    }
+}
+
+fn port_in(space: u64, service_id: u64) -> Option<u16> {
+    let port = u16::try_from(service_id & 0xFFFF).ok()?;
+    (service_id & !0xFFFF == space).then_some(port)
 }
 
 /// The first [`IpCmHeader::LEN`] bytes of a REQ's private data.
@@ -66,6 +89,21 @@ impl IpCmHeader {
     /// # Errors
     /// [`IpCmError`].
     pub fn parse(data: &[u8; Req::PRIVATE_DATA]) -> Result<(Self, [u8; Self::PRIVATE_DATA]), IpCmError> {
+        Ok((Self::read(data)?, get(data, Self::LEN)))
+    }
+
+    /// Reads a SIDR_REQ's private data: the header, and what the program has to say.
+    ///
+    /// # Errors
+    /// [`IpCmError`].
+    pub fn parse_sidr(
+        data: &[u8; SidrReq::PRIVATE_DATA],
+    ) -> Result<(Self, [u8; SidrReq::PROGRAM_DATA]), IpCmError> {
+        Ok((Self::read(data)?, get(data, Self::LEN)))
+    }
+
+    /// What `data` begins with, which are long enough.
+    fn read(data: &[u8]) -> Result<Self, IpCmError> {
         let (version, ip_version) = (data[0], data[1] >> 4);
         let address = |at| match ip_version {
             4 => Some(IpAddr::V4(Ipv4Addr::from(get::<4>(data, at + 12)))),
@@ -75,23 +113,36 @@ impl IpCmHeader {
         let (0, Some(src), Some(dst)) = (version, address(4), address(20)) else {
             return Err(IpCmError { version, ip_version });
         };
-        let header = Self { src_port: u16::from_be_bytes(get(data, 2)), src, dst };
-        Ok((header, get(data, Self::LEN)))
+        Ok(Self { src_port: u16::from_be_bytes(get(data, 2)), src, dst })
     }
 
     /// A REQ's private data: this, and what the program has to say.
     #[must_use]
     pub fn emit(&self, program: &[u8; Self::PRIVATE_DATA]) -> [u8; Req::PRIVATE_DATA] {
         let mut data = [0; Req::PRIVATE_DATA];
-        data[1] = if self.src.is_ipv4() { 4 << 4 } else { 6 << 4 };
-        put(&mut data, 2, self.src_port.to_be_bytes());
-        for (at, address) in [(4, self.src), (20, self.dst)] {
-            match address {
-                IpAddr::V4(v4) => put(&mut data, at + 12, v4.octets()),
-                IpAddr::V6(v6) => put(&mut data, at, v6.octets()),
-            }
-        }
+        self.write(&mut data);
         put(&mut data, Self::LEN, *program);
         data
+    }
+
+    /// A SIDR_REQ's private data: this, and what the program has to say.
+    #[must_use]
+    pub fn emit_sidr(&self, program: &[u8; SidrReq::PROGRAM_DATA]) -> [u8; SidrReq::PRIVATE_DATA] {
+        let mut data = [0; SidrReq::PRIVATE_DATA];
+        self.write(&mut data);
+        put(&mut data, Self::LEN, *program);
+        data
+    }
+
+    /// The first bytes of `data`, which are zeros, and long enough.
+    fn write(&self, data: &mut [u8]) {
+        data[1] = if self.src.is_ipv4() { 4 << 4 } else { 6 << 4 };
+        put(data, 2, self.src_port.to_be_bytes());
+        for (at, address) in [(4, self.src), (20, self.dst)] {
+            match address {
+                IpAddr::V4(v4) => put(data, at + 12, v4.octets()),
+                IpAddr::V6(v6) => put(data, at, v6.octets()),
+            }
+        }
     }
 }

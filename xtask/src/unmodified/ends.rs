@@ -1,0 +1,109 @@
+//! Ends that libraries do not like: unloading, forking, exiting without closing anything, and being
+//! killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::cases::End;
+use super::{FAULTS, Place, Rows, pair};
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::listening;
+use crate::process::{Process, free_port};
+use crate::repo;
+
+const SOURCE: &str = "xtask/src/unmodified/ends.c";
+/// Longest of a row: far more than it takes.
+const LIMIT: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_millis(5);
+/// Pairs that exit without closing anything.
+const EXITS: u32 = 20;
+
+/// What has both ends in one process, and what the table calls it.
+const ALONE: [(&str, &str); 3] = [
+    ("unload", "library unloaded and loaded again"),
+    ("unload-open", "library unloaded with an open device"),
+    ("fork", "fork with an open device"),
+];
+
+pub fn play(rows: &mut Rows<'_>) -> Result<()> {
+    for (mode, name) in ALONE {
+        rows.play(name, &["cc"], |place| {
+            let mut command = place.command(&built(place)?.to_string_lossy(), "sim:ends");
+            command.arg(mode);
+            Process::start(mode, command, place.dir)?.finish(LIMIT)
+        })?;
+    }
+    rows.play("exit without close", &["cc"], |place| exits(place, false))?;
+    rows.play("exit without close 1 % loss", &["cc"], |place| exits(place, true))?;
+    rows.play("peer killed", &["cc"], killed)
+}
+
+/// The program, which finds the library when it runs.
+fn built(place: &Place<'_>) -> Result<PathBuf> {
+    let program = place.dir.join("ends");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-o"]).arg(&program).arg(repo::root().join(SOURCE)).arg("-ldl");
+    repo::run(cc)?;
+    Ok(program)
+}
+
+/// Every message arrives, though its sender exits as soon as it is complete.
+fn exits(place: &Place<'_>, is_lossy: bool) -> Result<()> {
+    let program = built(place)?;
+    for run in 1..=EXITS {
+        exchange(place, &program, if is_lossy { Some(run) } else { None })
+            .map_err(|error| Error(format!("run {run}: {error}")))?;
+    }
+    Ok(())
+}
+
+fn exchange(place: &Place<'_>, program: &Path, seed: Option<u32>) -> Result<()> {
+    let port = free_port()?;
+    pair(place, LIMIT, |end| {
+        let (role, mode) =
+            if end == End::Server { ("server", "receive") } else { ("client", "send") };
+        let faults = seed.map_or_else(String::new, |seed| {
+            FAULTS.replace("seed=7", &format!("seed={}", 2 * seed + u32::from(end == End::Server)))
+        });
+        let mut command = place.command(&program.to_string_lossy(), &place.memif(role, &faults, ""));
+        command.args([mode, &port.to_string()]);
+        (command, port)
+    })
+}
+
+/// A sender whose peer is killed hears of it, and others may use the memif afterwards.
+fn killed(place: &Place<'_>) -> Result<()> {
+    let program = built(place)?;
+    let port = free_port()?;
+    let side = |role: &str, mode: &str| {
+        let mut command = place.command(&program.to_string_lossy(), &place.memif(role, "", ""));
+        command.args([mode, &port.to_string()]);
+        command
+    };
+    let mut victim = Process::start("victim", side("server", "drain"), place.dir)?;
+    listening::wait(&mut victim, port, LIMIT)?;
+    let mut sender = Process::start("sender", side("client", "flood"), place.dir)?;
+    wait_for(&mut sender, &place.dir.join("sender.out"), "began")?;
+    // Without warning.
+    drop(victim);
+    sender.finish(LIMIT)?;
+    print!("{}", fs::read_to_string(place.dir.join("sender.out")).unwrap_or_default());
+    exchange(place, &program, None)
+}
+
+/// Waits until a process that runs has written a word to its output.
+fn wait_for(process: &mut Process, output: &Path, word: &str) -> Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    while !fs::read_to_string(output).is_ok_and(|said| said.contains(word)) {
+        interrupt::check()?;
+        if process.is_done()? || Instant::now() > deadline {
+            return Err(Error(format!("it does not say `{word}`")));
+        }
+        sleep(INTERVAL);
+    }
+    Ok(())
+}
