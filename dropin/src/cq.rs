@@ -10,8 +10,10 @@ use crate::errno::{Errno, Result};
 use crate::events::Target;
 use crate::object::{Object, Shell, Taken};
 use core::ffi::{c_int, c_void};
+use core::ops::{Deref, DerefMut};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use verbs_api::{Completion, CompletionQueue, WcFlags, WcStatus};
@@ -50,14 +52,70 @@ unsafe impl Object for Cq {
 
 /// What lives as long as a queue pair that reports to the queue.
 pub struct CqState {
-    ring: Mutex<CompletionQueue>,
+    ring: Mutex<Ring>,
     channel: Option<Arc<ChannelState>>,
     context: Arc<ContextState>,
 }
 
 impl CqState {
-    pub fn ring(&self) -> MutexGuard<'_, CompletionQueue> {
+    pub fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The engine's queue, and what was taken from it on the way.
+pub struct Ring {
+    queue: CompletionQueue,
+    /// Completions that come before those of the queue.
+    kept: VecDeque<Completion>,
+}
+
+impl Ring {
+    /// Takes the completions of a queue pair off the queue, as NICs do for one that goes to RESET.
+    pub fn forget(&mut self, qpn: u32) {
+        self.kept.retain(|completion| completion.qpn != qpn);
+        // As many as there may be; those that come meanwhile are of others.
+        for _ in 0..self.queue.entries() {
+            let Some(completion) = self.queue.poll() else { return };
+            if completion.qpn != qpn {
+                self.kept.push_back(completion);
+            }
+        }
+    }
+
+    /// Fills `out` from its start with the oldest completions; returns how many.
+    #[inline]
+    pub fn poll_into(&mut self, out: &mut [Option<Completion>]) -> usize {
+        if self.kept.is_empty() { self.queue.poll_into(out) } else { self.take_kept(out) }
+    }
+
+    /// The oldest completion.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Completion> {
+        if self.kept.is_empty() { self.queue.poll() } else { self.kept.pop_front() }
+    }
+
+    #[cold]
+    fn take_kept(&mut self, out: &mut [Option<Completion>]) -> usize {
+        let count = out.len().min(self.kept.len());
+        for (place, completion) in out.iter_mut().zip(self.kept.drain(..count)) {
+            *place = Some(completion);
+        }
+        count
+    }
+}
+
+impl Deref for Ring {
+    type Target = CompletionQueue;
+
+    fn deref(&self) -> &CompletionQueue {
+        &self.queue
+    }
+}
+
+impl DerefMut for Ring {
+    fn deref_mut(&mut self) -> &mut CompletionQueue {
+        &mut self.queue
     }
 }
 
@@ -134,7 +192,7 @@ impl Cq {
             ..crate::cq_ex::NOTHING
         };
         let state = CqState {
-            ring: Mutex::new(ring),
+            ring: Mutex::new(Ring { queue: ring, kept: VecDeque::new() }),
             channel: channel_state.cloned(),
             context: Arc::clone(context.state()),
         };

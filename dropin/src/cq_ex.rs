@@ -4,13 +4,12 @@ use crate::abi::{self, CqEx, CqInitAttrEx, PthreadCond, PthreadMutex, Wc};
 use crate::argument::{Argument, Handle, In};
 use crate::channel::Channel;
 use crate::context::Context;
-use crate::cq::Cq;
+use crate::cq::{Cq, Ring};
 use crate::errno::{Errno, Result};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use std::sync::MutexGuard;
-use verbs_api::CompletionQueue;
 
 /// What happens between `ibv_start_poll` and `ibv_end_poll`: the queue is locked, and one
 /// completion is the current one.
@@ -19,7 +18,7 @@ pub struct Polling(UnsafeCell<Current>);
 
 #[derive(Default)]
 struct Current {
-    ring: Option<MutexGuard<'static, CompletionQueue>>,
+    ring: Option<MutexGuard<'static, Ring>>,
     wc: Wc,
 }
 

@@ -32,7 +32,7 @@ pub struct Qp {
     acks: Acks,
     dialect: ece::Dialect,
     pd: Arc<PdState>,
-    _queues: [Arc<CqState>; 2],
+    queues: [Arc<CqState>; 2],
     _srq: Option<Arc<SrqState>>,
 }
 
@@ -153,7 +153,7 @@ fn create(pd: &Pd, mut init: QpInitAttr, is_extended: bool) -> Result<(*mut abi:
         acks: Acks::default(),
         dialect: ece::Dialect::default(),
         pd: Arc::clone(pd.state()),
-        _queues: [send_cq, recv_cq].map(|cq| Arc::clone(cq.state())),
+        queues: [send_cq, recv_cq].map(|cq| Arc::clone(cq.state())),
         _srq: srq.map(|srq| Arc::clone(srq.state())),
     };
     let qp = qp.give();
@@ -176,6 +176,9 @@ exports! {
         qp.pair.modify(&attr, mask).map_err(|error| explain("ibv_modify_qp", error))?;
         if mask.contains(QpAttrMask::STATE) {
             qp.note_state();
+        }
+        if mask.contains(QpAttrMask::STATE) && attr.state == QpState::Reset {
+            qp.queues.iter().for_each(|queue| queue.ring().forget(qp.pair.qpn()));
         }
         Ok(())
     }

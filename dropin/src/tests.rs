@@ -103,6 +103,30 @@ fn a_write_inline_and_a_fetch_and_add_reach_memory() {
 }
 
 #[test]
+fn a_queue_pair_that_is_reset_leaves_no_completions() {
+    let program = Program::start("reset");
+    // The first one's completion waits in the queue behind the one that is looked at.
+    for (wr_id, offset) in [(7, 16), (9, 32)] {
+        program.receive(wr_id, offset, 16);
+        assert_eq!(program.send(SendWr { wr_id: wr_id + 1, ..program.request(opcode::SEND, 5) }), 0);
+    }
+    let mut received = program.completions(1);
+    while program.bytes()[32..37] != *b"hello" {
+        std::thread::yield_now();
+    }
+    let reset = QpAttr { qp_state: 0, ..no_attributes() };
+    // SAFETY: the queue pair is there.
+    assert_eq!(unsafe { ibv_modify_qp(program.pairs[0], &raw const reset, 1) }, 0);
+    let left = if received[0].wr_id == 8 { 2 } else { 1 };
+    received.extend(program.completions(left));
+    received.retain(|wc| wc.wr_id != 8);
+    let numbers: Vec<_> = received.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+    assert_eq!(numbers, [(7, 0), (9, 0)], "the peer's");
+    assert!(program.poll().is_none(), "and no other");
+    program.end();
+}
+
+#[test]
 fn a_list_is_posted_up_to_the_first_that_is_refused() {
     let program = Program::start("list");
     program.receive(1, 512, 64);

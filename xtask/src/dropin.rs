@@ -29,10 +29,20 @@ pub fn build(profile: &str) -> Result<PathBuf> {
     let place = repo::target_directory()?.join(profile);
     let directory = place.join(PACKAGE);
     fs::create_dir_all(&directory).map_err(|e| Error::io("create", &directory, &e))?;
-    repo::run(link(&place.join(format!("lib{PACKAGE}.a")), &directory.join(LIBRARY)))?;
-    let preload = place.join("libdropin_preload.so");
-    fs::copy(&preload, directory.join(PRELOAD)).map_err(|e| Error::io("copy", &preload, &e))?;
+    let archive = place.join(format!("lib{PACKAGE}.a"));
+    replace(&directory.join(LIBRARY), |library| repo::run(link(&archive, library)))?;
+    let built = place.join("libdropin_preload.so");
+    replace(&directory.join(PRELOAD), |preload| {
+        fs::copy(&built, preload).map(drop).map_err(|e| Error::io("copy", &built, &e))
+    })?;
     Ok(directory)
+}
+
+/// Makes a file anew. Programs that run keep the one that they have loaded.
+fn replace(file: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let fresh = file.with_extension("new");
+    make(&fresh)?;
+    fs::rename(&fresh, file).map_err(|e| Error::io("rename", &fresh, &e))
 }
 
 /// rustc gives the linker a version script of its own, before any other: then another one counts

@@ -140,6 +140,7 @@ impl Host {
                     let before = self.seen.insert(id, Seen::Down);
                     assert!(matches!(before, Some(Seen::Up | Seen::Connecting)), "{before:?}");
                 }
+                Event::Asked { .. } | Event::Found { .. } => panic!("these have no services of datagrams"),
             }
         }
     }

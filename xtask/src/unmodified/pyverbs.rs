@@ -21,9 +21,9 @@ const VERSION: &str = "44";
 const LIST: &str = "xtask/src/unmodified/pyverbs.txt";
 /// A directory with the tests, in place of Debian's.
 const VARIABLE: &str = "SRNIC_PYVERBS_TESTS";
-const MODULES: [&str; 13] = [
-    "device", "pd", "mr", "mw", "cq", "cqex", "cq_events", "qp", "qpex", "addr", "atomic", "srq", "rdmacm",
-];
+/// Windows are tested in `mr`, shared receive queues in `cqex` and `qpex`.
+const MODULES: [&str; 11] =
+    ["device", "pd", "mr", "cq", "cqex", "cq_events", "qp", "qpex", "addr", "atomic", "rdmacm"];
 /// Longest of a module.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -109,7 +109,7 @@ fn tests(scratch: &Path) -> Result<PathBuf> {
 /// A module of tests, each of which ends as the list has it.
 fn check(place: &Place<'_>, tests: &Path, module: &str) -> Result<()> {
     let mut command = place.command(PYTHON, "sim:pyverbs,ip=10.77.0.1");
-    command.args(["-m", "unittest", "-v", &format!("tests.test_{module}")]).current_dir(tests);
+    command.args(["tests/run_tests.py", "-v", &format!("tests.test_{module}")]).current_dir(tests);
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     // It fails if a test does, which the list may know.
     Process::start("tests", command, place.dir)?.end(LIMIT)?;
