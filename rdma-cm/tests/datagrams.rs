@@ -25,7 +25,8 @@ struct Net {
 
 impl Net {
     fn new(lost: &[usize]) -> Self {
-        let end = |host: usize| Manager::new(Config::new(ip(host), 7, [u8::try_from(host).expect("0 or 1"); 32]));
+        let end =
+            |host: usize| Manager::new(Config::new(ip(host), 7, [u8::try_from(host).expect("0 or 1"); 32]));
         Self {
             ends: [end(0), end(1)],
             now: SECOND,

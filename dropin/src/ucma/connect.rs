@@ -160,7 +160,9 @@ pub fn reject(command: &Command) -> Result<()> {
     let Role::Passive(comm) = &state.role else { return Err(Errno::INVALID) };
     let data = private_data(&asked.private_data, asked.private_data_len);
     let connections = state.connections()?;
-    Ok(if is_datagrams(&id) { connections.refuse(*comm, data)? } else { connections.reject(*comm, data)? })
+    let done =
+        if is_datagrams(&id) { connections.refuse(*comm, data) } else { connections.reject(*comm, data) };
+    Ok(done?)
 }
 
 pub fn disconnect(command: &Command) -> Result<()> {

@@ -9,9 +9,7 @@ use crate::abi::ucm::{ConnParam, Ece, EventResp, PRIVATE_DATA, UdParam, bytes_of
 use crate::opened::Opened;
 use core::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
-use verbs_api::raw::{
-    Agreed, CommId, ConnectionSink, Event, Failure, Options, Question, Request, Service,
-};
+use verbs_api::raw::{Agreed, CommId, ConnectionSink, Event, Failure, Options, Question, Request, Service};
 
 /// Where an identifier's events go.
 pub struct Inbox {
@@ -152,9 +150,7 @@ impl ConnectionSink for Watch {
             Event::Established { .. } => plain(event::ESTABLISHED, 0),
             Event::Failed { failure, .. } => of_failure(failure),
             Event::Disconnected { .. } => plain(event::DISCONNECTED, 0),
-            Event::Found { service, private_data, .. } => {
-                of_service(*service, self.peer, &private_data[..])
-            }
+            Event::Found { service, private_data, .. } => of_service(*service, self.peer, &private_data[..]),
             Event::Requested { .. } | Event::Asked { .. } => return,
         };
         // As a kernel: of a connection that its program has not named it hears nothing.

@@ -226,9 +226,7 @@ impl Manager {
             }
             let (retries, longest) = (self.config.retries, self.config.retry_max);
             match self.lookups.get_mut(id).map(|entry| (entry.peer, &mut entry.state)) {
-                Some((peer, State::Asked { retry, until, .. }))
-                    if now < *until || retry.resent < retries =>
-                {
+                Some((peer, State::Asked { retry, until, .. })) if now < *until || retry.resent < retries => {
                     let (mad, interval) = again(retry, longest);
                     self.stats.retransmitted += 1;
                     self.queue(peer, mad);

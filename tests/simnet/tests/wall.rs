@@ -113,7 +113,8 @@ fn nothing_of_the_other_dialect_is_taken_in_any_state() {
             let answers = dropped(|counters| counters.tx_acks + counters.tx_responses);
             let is_told = qp_type == QpType::Rc && state.receives();
             assert!(if is_told { (1..=8).contains(&answers) } else { answers == 0 }, "{what}: {answers}");
-            let told = AsyncEvent::OtherDialect { qpn: rig.qpn(b), peer: rig.ip(a.node()), theirs, heard: false };
+            let told =
+                AsyncEvent::OtherDialect { qpn: rig.qpn(b), peer: rig.ip(a.node()), theirs, heard: false };
             let others = |event: &AsyncEvent| matches!(event, AsyncEvent::OtherDialect { .. });
             let events: Vec<_> = rig.events(b.node()).iter().copied().filter(others).collect();
             assert_eq!(events, if is_told { vec![told] } else { vec![] }, "{what}");
@@ -185,8 +186,11 @@ fn both_ends_are_told_that_they_differ() {
         rig.fill(from.all(), 7);
         rig.post(a, &Work::write(from.at(0, 64), to.at(0, 64)));
         rig.run_for(1_000_000);
-        let told = |own: Qp, peer: Qp, theirs: WireMode| {
-            AsyncEvent::OtherDialect { qpn: rig.qpn(own), peer: rig.ip(peer.node()), theirs, heard: false }
+        let told = |own: Qp, peer: Qp, theirs: WireMode| AsyncEvent::OtherDialect {
+            qpn: rig.qpn(own),
+            peer: rig.ip(peer.node()),
+            theirs,
+            heard: false,
         };
         let expected = [told(a, b, theirs), told(b, a, mine)];
         assert_eq!([rig.events(left), rig.events(right)].concat(), expected, "{mine:?}");

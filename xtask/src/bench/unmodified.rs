@@ -290,7 +290,8 @@ mod tests {
         measured.take(0, Bracket { before: 2.0, of: 3.0, after: 2.0 });
         measured.samples.add("idle", 1.0);
         let table = verdicts(&measured.keys());
-        let line = |key: &str| table.lines().find(|line| line.starts_with(key)).unwrap_or_default().to_owned();
+        let line =
+            |key: &str| table.lines().find(|line| line.starts_with(key)).unwrap_or_default().to_owned();
         assert_eq!(line("send_lat_vs_srnic"), "send_lat_vs_srnic               1.500  at most 1.25, missed");
         assert_eq!(line("idle"), "idle                            1.000  at most 2");
         assert!(line("ucx_bw_vs_tcp").ends_with('-'), "{table}");

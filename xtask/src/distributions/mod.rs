@@ -61,9 +61,9 @@ fn distribution(release: &Release, cache: &Path, host: &Host) -> Row {
             return row(String::new(), vec![Outcome::Skipped; RUNS.len()]);
         }
     };
-    let outcomes = RUNS.iter().map(|run| {
-        if run.is_for(release.suite) { timed(name, &chroot, run) } else { Outcome::Skipped }
-    });
+    let outcomes = RUNS
+        .iter()
+        .map(|run| if run.is_for(release.suite) { timed(name, &chroot, run) } else { Outcome::Skipped });
     let outcomes = outcomes.collect();
     row(version(&chroot), outcomes)
 }

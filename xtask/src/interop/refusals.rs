@@ -17,7 +17,10 @@ pub const ALL: [(&str, Refusal); 2] =
 fn by_the_guest(namespace: &Namespace, _: &mut Guest, ours: &Path) -> Result<()> {
     let mut command = namespace.command(ours);
     command.args(["rping", "-d", &Ip::V4.device(), GUEST_IP]);
-    expect_failure(namespace::spawn(&mut command)?.end(), "rejected the connection: nobody listens to that port")
+    expect_failure(
+        namespace::spawn(&mut command)?.end(),
+        "rejected the connection: nobody listens to that port",
+    )
 }
 
 /// We listen elsewhere; and are heard there afterwards.

@@ -65,8 +65,7 @@ pub fn play(case: &Case, stage: &Stage<'_>, guest: &mut Guest) -> Result<()> {
     switch.arg("switch").arg(format!("memif:{}", socket.display()));
     let _switch = namespace::spawn(switch.arg(format!("af_packet:{TAP}")).env("TMPDIR", scratch.path()))?;
     let faults = if case.is_lossy { FAULTS } else { "" };
-    let device =
-        format!("{faults}memif:{},role=client,ip={ENGINE_IP}{}", socket.display(), case.behind);
+    let device = format!("{faults}memif:{},role=client,ip={ENGINE_IP}{}", socket.display(), case.behind);
     let ours = |arguments: &str| {
         let mut command = rping(stage, &library, &device);
         command.args(arguments.split(' '));

@@ -87,7 +87,11 @@ impl Case {
             behind: [""; 2],
         };
         let cases = ROWS.into_iter().map(case);
-        let lossy = ROWS.into_iter().filter(|row| row.1[0] != UDADDY).map(case).map(|case| Self { is_lossy: true, ..case });
+        let lossy = ROWS
+            .into_iter()
+            .filter(|row| row.1[0] != UDADDY)
+            .map(case)
+            .map(|case| Self { is_lossy: true, ..case });
         let first = ROWS.into_iter().take(1).map(case);
         let dialects = first.flat_map(|case| DIALECTS.map(|behind| Self { behind, ..case }));
         cases.chain(lossy).chain(dialects)

@@ -64,8 +64,7 @@ fn exits(place: &Place<'_>, is_lossy: bool) -> Result<()> {
 fn exchange(place: &Place<'_>, program: &Path, seed: Option<u32>) -> Result<()> {
     let port = free_port()?;
     pair(place, LIMIT, |end| {
-        let (role, mode) =
-            if end == End::Server { ("server", "receive") } else { ("client", "send") };
+        let (role, mode) = if end == End::Server { ("server", "receive") } else { ("client", "send") };
         let faults = seed.map_or_else(String::new, |seed| {
             FAULTS.replace("seed=7", &format!("seed={}", 2 * seed + u32::from(end == End::Server)))
         });

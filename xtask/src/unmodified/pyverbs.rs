@@ -121,8 +121,7 @@ fn check(place: &Place<'_>, tests: &Path, module: &str) -> Result<()> {
     let (ended, known) = (outcomes(&said), listed(&list, module)?);
     let faults = compare(&ended, &known);
     let count = |of: Outcome| ended.values().filter(|(outcome, _)| *outcome == of).count();
-    let (passed, skipped, failed) =
-        (count(Outcome::Passed), count(Outcome::Skipped), count(Outcome::Failed));
+    let (passed, skipped, failed) = (count(Outcome::Passed), count(Outcome::Skipped), count(Outcome::Failed));
     println!("{passed} passed, {skipped} skipped and {failed} failed as listed");
     if ended.is_empty() {
         return Err(Error(format!("no test ran:\n{said}")));
@@ -231,8 +230,7 @@ mod tests {
     #[test]
     fn every_line_of_the_list_is_of_a_module_and_has_a_reason() {
         let list = fs::read_to_string(repo::root().join(LIST)).expect("the list");
-        let all: usize =
-            MODULES.iter().map(|module| listed(&list, module).expect("a good list").len()).sum();
+        let all: usize = MODULES.iter().map(|module| listed(&list, module).expect("a good list").len()).sum();
         let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         assert_eq!(all, lines.count());
     }

@@ -1,7 +1,7 @@
 //! The parts that rdma_cm adds to the connection manager: TCP-like ports and IP addresses.
 
-use super::{Req, SidrReq};
 use super::fields::{get, put};
+use super::{Req, SidrReq};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Service IDs of the port spaces RDMA_PS_TCP and RDMA_PS_UDP, less the port.

@@ -42,7 +42,8 @@ fn peak(text: &str) -> Option<f64> {
 /// A figure of hpcc.
 pub fn random_ring(stage: &Stage<'_>, network: Network, ring: Ring) -> Result<f64> {
     let text = job(stage, network, &["hpcc"], "hpccoutf.txt", |dir| {
-        let input = fs::read_to_string(HPCC_INPUT).map_err(|e| Error::io("read", Path::new(HPCC_INPUT), &e))?;
+        let input =
+            fs::read_to_string(HPCC_INPUT).map_err(|e| Error::io("read", Path::new(HPCC_INPUT), &e))?;
         let path = dir.join("hpccinf.txt");
         fs::write(&path, for_two(&input)).map_err(|e| Error::io("write", &path, &e))
     })?;

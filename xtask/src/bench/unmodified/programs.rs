@@ -52,10 +52,7 @@ pub fn over_library(command: &mut Command, stage: &Stage<'_>, dir: &Path, role: 
 }
 
 /// Runs a server that listens at a TCP port, and its client, to their end; what the client says.
-pub fn pair(
-    stage: &Stage<'_>,
-    side: impl Fn(&Path, usize, u16) -> Command,
-) -> Result<String> {
+pub fn pair(stage: &Stage<'_>, side: impl Fn(&Path, usize, u16) -> Command) -> Result<String> {
     let dir = stage.bench.scratch.subdirectory()?;
     let run = || {
         let port = free_port()?;
