@@ -1,6 +1,8 @@
 //! `cargo xtask dist`: what people are given who do not build it: the program with its links,
 //! manual pages and completions, the drop-in libibverbs, and a Debian package with all of that.
 
+mod depends;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +43,9 @@ pub fn run() -> Result<()> {
     }
     libraries(&directory(&place, LIBRARIES)?)?;
     repo::run(package(&registry::installed("cargo-deb", CARGO_DEB)?, &place))?;
-    check(&place)
+    let package = repo::files(&place, "deb")?.pop().ok_or_else(|| Error::new("cargo-deb made no package"))?;
+    depends::merge(&package)?;
+    check(&place, &package)
 }
 
 /// What programs of others load, without what only a debugger reads.
@@ -57,10 +61,9 @@ fn libraries(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The one package in the directory has every file beside it, the dissector and the dashboard.
-fn check(place: &Path) -> Result<()> {
-    let package = repo::files(place, "deb")?.pop().ok_or_else(|| Error::new("cargo-deb made no package"))?;
-    let listing = repo::output(Command::new("dpkg-deb").arg("--contents").arg(&package))?;
+/// The package has every file beside it, the dissector and the dashboard.
+fn check(place: &Path, package: &Path) -> Result<()> {
+    let listing = repo::output(Command::new("dpkg-deb").arg("--contents").arg(package))?;
     let missing = missing(&listing, &names(place)?);
     if missing.is_empty() {
         println!("{}", package.display());

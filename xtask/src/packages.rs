@@ -10,8 +10,7 @@ use crate::error::{Error, Result};
 use crate::repo::{self, cargo};
 
 /// What a package tells its readers, by the keys of `cargo metadata`.
-const METADATA: [&str; 7] =
-    ["description", "license", "repository", "readme", "rust_version", "keywords", "categories"];
+const METADATA: [&str; 6] = ["description", "license", "readme", "rust_version", "keywords", "categories"];
 
 /// Fails if a crate that shall be published cannot be. It needs no network: packages that depend on
 /// each other are found beside each other.
@@ -90,7 +89,7 @@ mod tests {
     fn what_a_package_does_not_tell_is_named() {
         let package = json!({
             "name": "wire", "publish": null, "description": "packets", "license": "Apache-2.0",
-            "repository": "https://..", "readme": "README.md", "keywords": [], "categories": ["encoding"],
+            "readme": "README.md", "keywords": [], "categories": ["encoding"],
         });
         assert!(is_published(&package) && !is_published(&json!({ "publish": [] })));
         assert_eq!(
