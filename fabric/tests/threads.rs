@@ -51,7 +51,8 @@ fn figure(scheme: Scheme, changes: Changes) -> Plan {
 /// The engine and a model, over switches that drop, links that lose, and packets that are sprayed.
 #[test]
 fn threads_change_nothing() {
-    let changes = Changes { pool: Some(150_000), mark: Some(1 << 40), loss: 0.001, spray: true, ..Changes::default() };
+    let changes =
+        Changes { pool: Some(150_000), mark: Some(1 << 40), loss: 0.001, spray: true, ..Changes::default() };
     for scheme in [Scheme::Srnic, Scheme::Irn] {
         let plan = figure(scheme, changes);
         let row = the_same_by_all(&plan, &plan.config());

@@ -87,9 +87,8 @@ impl Partition {
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "it is at most the number of hosts")]
     pub fn hosts(&self, shard: u32) -> Range<u32> {
-        let first = |shard: u32| {
-            (u64::from(shard) * u64::from(self.hosts)).div_ceil(u64::from(self.shards)) as u32
-        };
+        let first =
+            |shard: u32| (u64::from(shard) * u64::from(self.hosts)).div_ceil(u64::from(self.shards)) as u32;
         first(shard)..first(shard + 1)
     }
 
