@@ -134,20 +134,44 @@ impl Calendar {
 
     /// Takes the next event.
     pub fn pop(&mut self) -> Option<Event> {
-        while self.present.is_empty() {
-            self.advance()?;
-        }
-        self.present.pop()
+        self.pop_before(Ps::NEVER)
     }
 
-    /// Goes to the next bucket that may have events; `None` if there are none at all.
-    fn advance(&mut self) -> Option<()> {
-        if self.waiting == 0 {
-            let Reverse(first) = self.later.peek()?;
-            self.bucket = first.at.0 >> BUCKET_BITS;
-        } else {
-            self.bucket += 1;
+    /// Takes the next event, if it comes before `until`.
+    pub fn pop_before(&mut self, until: Ps) -> Option<Event> {
+        while self.present.is_empty() {
+            self.advance(until.0 >> BUCKET_BITS)?;
         }
+        if self.present.last()?.at < until { self.present.pop() } else { None }
+    }
+
+    /// When the next event happens.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Ps> {
+        if let Some(next) = self.present.last() {
+            return Some(next.at);
+        }
+        if self.waiting == 0 {
+            return self.later.peek().map(|Reverse(event)| event.at);
+        }
+        // What is later is behind the wheel's end.
+        let mut lists = (1..BUCKETS as u64).map(|ahead| &self.wheel[place(self.bucket + ahead)]);
+        lists.find(|list| !list.is_empty())?.iter().map(|event| event.at).min()
+    }
+
+    /// Goes to the next bucket that may have events, but not beyond `last`; `None` if there are
+    /// none.
+    fn advance(&mut self, last: u64) -> Option<()> {
+        let bucket = if self.waiting == 0 {
+            let Reverse(first) = self.later.peek()?;
+            first.at.0 >> BUCKET_BITS
+        } else {
+            self.bucket + 1
+        };
+        if bucket > last {
+            return None;
+        }
+        self.bucket = bucket;
         let end = self.bucket + BUCKETS as u64;
         while let Some(Reverse(event)) = self.later.peek().filter(|event| event.0.at.0 >> BUCKET_BITS < end) {
             let event = *event;

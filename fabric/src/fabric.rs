@@ -1,20 +1,28 @@
-//! A run: hosts, links and switches, and the loop that lets things happen.
+//! A run: hosts, links and switches, divided among threads, and the flows between them.
+//!
+//! Time goes in windows, in which each shard of the network runs by itself: nothing that happens in
+//! one reaches another before the next. What two hosts do together, and the order of flows, is
+//! settled between windows. Windows do not depend on the number of shards, nor does anything else
+//! that a run computes.
 
-use crate::calendar::{Calendar, Event, Kind};
+mod crew;
+mod partition;
+mod shard;
+
 use crate::clock::Ps;
-use crate::host::engine::{End, EngineHostConfig};
-use crate::host::{Host, HostConfig, HostError, Next};
+use crate::host::engine::{End, EngineHost, EngineHostConfig};
+use crate::host::{Host, HostConfig, HostError};
 use crate::link::{Link, Node};
-use crate::memory::SharedMemory;
-use crate::packet::WIRE_OVERHEAD;
 use crate::packet::mix;
-use crate::pfc::Pfc;
-use crate::port::Arena;
-use crate::switch::{Switch, SwitchConfig, SwitchStats};
+use crate::switch::{SwitchConfig, SwitchStats};
 use crate::topology::Topology;
 use crate::workload::{Arrivals, Flow};
+use core::cmp::Reverse;
+use crew::Crew;
 use datapath::queue::WcStatus;
-use std::collections::VecDeque;
+use partition::{Partition, window};
+use shard::{Ended, Shard, Start};
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 /// What a network is made with.
@@ -70,76 +78,61 @@ impl Active {
 /// A network in virtual time.
 pub struct Fabric {
     config: Config,
-    calendar: Calendar,
-    arena: Option<Box<Arena>>,
-    links: Vec<Link>,
-    switches: Vec<Switch>,
-    /// In a lossless network.
-    pfc: Option<Pfc>,
-    /// Links that leave each switch.
-    ports: Vec<Vec<u32>>,
-    hosts: Vec<Host>,
+    partition: Arc<Partition>,
+    shards: Vec<Shard>,
+    crew: Crew,
     arrivals: Vec<Arrivals>,
+    /// The next flow of each host, and when it begins.
     next: Vec<Option<Flow>>,
+    beginning: BinaryHeap<Reverse<(Ps, u32)>>,
     active: Vec<Option<Active>>,
-    /// All flows that have begun.
+    /// All flows that have begun, or begin in the present window.
     pub flows: Vec<FlowRecord>,
     /// Flows for which a host had no queue pair yet.
     waiting: VecDeque<usize>,
-    now: Ps,
-    /// Events that have happened.
-    pub events: u64,
-    /// Turns that engines have taken.
-    pub turns: u64,
+    /// Flows that have ended in the present window.
+    ended: Vec<Ended>,
+    /// The length of a window.
+    window: Ps,
+    /// The end of the present window; 0: there was none.
+    window_end: Ps,
     unfinished: usize,
 }
 
 impl Fabric {
-    /// Makes all hosts and links; `arrivals` gives the flows of each host.
+    /// Makes all hosts and links; `arrivals` gives the flows of each host. As many threads let
+    /// things happen, from 1 to one a host; what happens does not depend on it.
     ///
     /// # Errors
     /// [`HostError`].
-    pub fn new(config: Config, arrivals: impl FnMut(u32) -> Arrivals) -> Result<Self, HostError> {
+    pub fn new(
+        config: Config,
+        threads: usize,
+        arrivals: impl FnMut(u32) -> Arrivals,
+    ) -> Result<Self, HostError> {
         let (mut links, hosts) = (config.topology.links(), config.topology.hosts());
         if config.loss > 0.0 {
             links.iter_mut().take(hosts as usize).for_each(|link| *link = link.losing(config.loss));
         }
-        let memory = Arc::new(SharedMemory::new(config.host.largest_message(config.flow_max) as usize)?);
-        let mut ports = vec![Vec::new(); config.topology.switches() as usize];
-        for (number, link) in (0..).zip(&links) {
-            if let Node::Switch(switch) = link.from {
-                ports[switch as usize].push(number);
-            }
-        }
-        let arrivals: Vec<_> = (0..hosts).map(arrivals).collect();
-        let host = |(number, link): (u32, &Link)| {
-            Host::new((number, link.ps_per_byte), config.seed, &config.host, &memory)
-        };
-        let hosts = (0..hosts).zip(&links).map(host).collect::<Result<Vec<_>, _>>()?;
-        let frame = config.host.max_frame() as u64 + u64::from(WIRE_OVERHEAD);
-        let pfc = config.switch.pfc.map(|pfc| Pfc::new(pfc, &links, ports.len(), frame));
+        let partition = Arc::new(Partition::new(&config.topology, &links, threads));
+        let shard = |number| Shard::new(number, &config, &links, &partition);
         let mut fabric = Self {
-            pfc,
-            calendar: Calendar::default(),
-            arena: Some(Box::new(Arena::new(config.host.max_frame()))),
-            config,
-            links,
-            switches: vec![Switch::default(); ports.len()],
-            ports,
-            next: vec![None; hosts.len()],
-            hosts,
-            arrivals,
+            shards: (0..partition.shards()).map(shard).collect::<Result<_, _>>()?,
+            crew: Crew::new(partition.shards() - 1).map_err(HostError::Thread)?,
+            partition,
+            arrivals: (0..hosts).map(arrivals).collect(),
+            next: vec![None; hosts as usize],
+            beginning: BinaryHeap::new(),
             active: Vec::new(),
             flows: Vec::new(),
             waiting: VecDeque::new(),
-            now: Ps(0),
-            events: 0,
-            turns: 0,
+            ended: Vec::new(),
+            window: window(&links),
+            window_end: Ps(0),
             unfinished: 0,
+            config,
         };
-        for host in 0..fabric.config.topology.hosts() {
-            fabric.schedule_flow(host);
-        }
+        (0..hosts).for_each(|host| fabric.draw_flow(host));
         Ok(fabric)
     }
 
@@ -149,10 +142,10 @@ impl Fabric {
         &self.config
     }
 
-    /// The present.
+    /// The present: when the last event happened.
     #[must_use]
-    pub const fn now(&self) -> Ps {
-        self.now
+    pub fn now(&self) -> Ps {
+        self.shards.iter().map(|shard| shard.now).max().unwrap_or_default()
     }
 
     /// Flows that have begun and not ended.
@@ -161,16 +154,29 @@ impl Fabric {
         self.unfinished
     }
 
+    /// Events that have happened.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.events).sum()
+    }
+
+    /// Turns that hosts have taken.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.turns).sum()
+    }
+
     /// All switches' counters together.
     #[must_use]
     pub fn switch_stats(&self) -> SwitchStats {
-        self.switches.iter().fold(SwitchStats::default(), |sum, switch| sum + switch.stats)
+        let switches = 0..self.config.topology.switches();
+        switches.fold(SwitchStats::default(), |sum, switch| sum + self.stats_of(switch))
     }
 
     /// The counters of one switch.
     #[must_use]
     pub fn stats_of(&self, switch: u32) -> SwitchStats {
-        self.switches[switch as usize].stats
+        self.shard(Node::Switch(switch)).stats_of(switch)
     }
 
     /// A number that depends on every flow: who sent what to whom, when it began, when and how it
@@ -199,7 +205,7 @@ impl Fabric {
     }
 
     fn acknowledged_of(&self, number: usize, record: &FlowRecord, active: Option<Active>) -> u32 {
-        let host = &self.hosts[record.from as usize];
+        let host = self.shard(Node::Host(record.from)).host(record.from);
         match active {
             _ if record.done.is_some() && record.failed.is_none() => record.flow.bytes,
             Some(active) => host.acknowledged(number, active.here()).min(record.flow.bytes),
@@ -212,28 +218,43 @@ impl Fabric {
     #[must_use]
     pub fn busiest(&self) -> f64 {
         let begin = self.flows.iter().map(|record| record.flow.at).min().unwrap_or_default();
-        let ends = self.flows.iter().map(|record| record.done.unwrap_or(self.now));
+        let now = self.now();
+        let ends = self.flows.iter().map(|record| record.done.unwrap_or(now));
         let span = ends.max().unwrap_or_default().since(begin).0;
-        let busy = self.links.iter().take(self.hosts.len()).map(Link::busy).max().unwrap_or(0);
+        let hosts = 0..self.config.topology.hosts();
+        let busy = hosts.map(|host| self.shard(Node::Host(host)).link(host).busy()).max().unwrap_or(0);
         if span == 0 { 0.0 } else { busy as f64 / span as f64 }
     }
 
     /// The links.
     #[must_use]
-    pub fn links(&self) -> &[Link] {
-        &self.links
+    pub fn links(&self) -> Vec<Link> {
+        let link = |number: u32| {
+            let at = |shard: u32| self.shards[shard as usize].link(number);
+            let mut link = *at(self.partition.begin(number));
+            link.lost = at(self.partition.end(number)).lost;
+            link
+        };
+        (0..self.partition.links()).map(link).collect()
     }
 
     /// Packets on links and in queues.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.arena.as_ref().map_or(0, |arena| arena.packets.in_flight())
+        self.shards.iter().map(Shard::in_flight).sum()
     }
 
-    /// The hosts.
-    #[must_use]
-    pub fn hosts(&self) -> &[Host] {
-        &self.hosts
+    /// The hosts, in order.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.shards.iter().flat_map(Shard::hosts)
+    }
+
+    fn shard(&self, node: Node) -> &Shard {
+        &self.shards[self.partition.of(node) as usize]
+    }
+
+    fn host_mut(&mut self, host: u32) -> &mut Host {
+        self.shards[self.partition.of(Node::Host(host)) as usize].host_mut(host)
     }
 
     /// Lets everything happen until `end`, or until nothing is left; true if something is.
@@ -241,269 +262,166 @@ impl Fabric {
     /// # Errors
     /// [`HostError`].
     pub fn run(&mut self, end: Ps) -> Result<bool, HostError> {
-        while let Some(event) = self.calendar.pop() {
-            if event.at > end {
-                self.calendar.push(event);
+        loop {
+            let next = self.next_at();
+            if self.window_end != Ps(0) && next.is_none_or(|next| next >= self.window_end) {
+                self.close_window()?;
+                continue;
+            }
+            let Some(next) = next else { return Ok(false) };
+            if next > end {
                 return Ok(true);
             }
-            self.now = event.at;
-            self.events += 1;
-            match event.kind() {
-                Kind::Arrival => self.arrive(event),
-                Kind::Turn if self.hosts[event.entity() as usize].turn_at == event.at => {
-                    self.turn(event.entity())?;
-                }
-                Kind::Turn => {}
-                Kind::Flow => self.begin_flow(event.entity())?,
-                Kind::Pause => self.pause(event.entity(), event.packet != 0),
-                Kind::Departure => self.depart(event.entity()),
+            if self.window_end == Ps(0) {
+                self.open_window(next)?;
             }
-        }
-        Ok(false)
-    }
-
-    fn arrive(&mut self, event: Event) {
-        let link = &mut self.links[event.entity() as usize];
-        if link.loses(draw(self.config.seed, event.entity(), event.number())) {
-            if let Some(arena) = &mut self.arena {
-                arena.packets.free(event.packet);
-            }
-            return;
-        }
-        match link.to {
-            Node::Switch(number) => self.arrive_at_switch(number, event),
-            Node::Host(number) => self.arrive_at_host(number, event.packet),
+            // A window that is cut by `end` goes on when it is run again.
+            self.crew.run(&mut self.shards, self.window_end.min(end + Ps(1)))?;
+            self.hand_over();
+            self.note_ends();
         }
     }
 
-    fn arrive_at_switch(&mut self, number: u32, event: Event) {
-        let Some(arena) = &mut self.arena else { return };
-        let meta = arena.packets.meta_mut(event.packet);
-        let own = if self.config.switch.spray { mix(event.number()) } else { 0 };
-        let out = self.config.topology.route(number, meta.to, meta.flow ^ own);
-        let switch = &mut self.switches[number as usize];
-        let admitted = match &mut self.pfc {
-            None => {
-                let ports = &self.ports[number as usize];
-                switch.admit(&self.config.switch, self.now, (&self.links, ports, out), meta)
-            }
-            Some(pfc) => {
-                meta.ingress = event.entity();
-                let verdict = pfc.arrive(number, meta.ingress, meta.wire_bytes());
-                if verdict.pause {
-                    switch.stats.pauses += 1;
-                    tell(self.now, &mut self.links, &mut self.calendar, (pfc, meta.ingress), true);
-                }
-                verdict.stored
-            }
-        };
-        if admitted {
-            switch.pass(&self.config.switch, self.now, &self.links[out as usize], meta);
-            self.send(out, event.packet);
-        } else {
-            switch.stats.dropped += 1;
-            arena.packets.free(event.packet);
-        }
+    /// When the next event happens, or the next flow begins.
+    fn next_at(&self) -> Option<Ps> {
+        let flow = self.beginning.peek().map(|Reverse((at, _))| *at);
+        self.shards.iter().filter_map(Shard::next_at).chain(flow).min()
     }
 
-    fn arrive_at_host(&mut self, number: u32, packet: u32) {
-        let Some(arena) = &mut self.arena else { return };
-        let host = &mut self.hosts[number as usize];
-        host.receive(self.now, &mut arena.packets, packet);
-        let at = self.now.max(host.busy_until);
-        self.schedule_turn(number, at);
-    }
-
-    /// Sends a packet behind what waits before a link. If links can be paused, when it leaves is
-    /// not known yet.
-    fn send(&mut self, number: u32, packet: u32) {
-        let Some(arena) = &mut self.arena else { return };
-        let link = &mut self.links[number as usize];
-        if self.pfc.is_some() {
-            link.enqueue(&mut arena.packets, packet);
-            self.start(number);
-        } else {
-            let len = arena.packets.meta(packet).len;
-            self.calendar.push(link.send(self.now, number, packet, len));
-        }
-    }
-
-    fn start(&mut self, number: u32) {
-        let Some(arena) = &self.arena else { return };
-        let events = self.links[number as usize].start(self.now, number, &arena.packets);
-        events.into_iter().flatten().for_each(|event| self.calendar.push(event));
-    }
-
-    /// A frame has left a link, and the memory of the switch that it begins at.
-    fn depart(&mut self, number: u32) {
-        let link = &mut self.links[number as usize];
-        let (left, from) = (link.departed(), link.from);
-        if let (Some(left), Node::Switch(switch), Some(pfc)) = (left, from, &mut self.pfc)
-            && pfc.leave(switch, left.ingress, left.wire_bytes)
+    /// The window in which `next` lies begins, and with it the flows of that window: their queue
+    /// pairs are connected, and posted to at the time of each.
+    fn open_window(&mut self, next: Ps) -> Result<(), HostError> {
+        self.window_end = Ps((next.0 / self.window.0 + 1).saturating_mul(self.window.0));
+        while let Some(Reverse((at, host))) = self.beginning.peek().copied()
+            && at < self.window_end
         {
-            tell(self.now, &mut self.links, &mut self.calendar, (pfc, left.ingress), false);
-        }
-        self.start(number);
-    }
-
-    /// A link is told to pause, or to go on.
-    fn pause(&mut self, number: u32, pause: bool) {
-        let link = &mut self.links[number as usize];
-        link.pause(pause);
-        let from = link.from;
-        self.start(number);
-        if let (false, Node::Host(host)) = (pause, from)
-            && self.hosts[host as usize].next() == Next::Room
-        {
-            let at = self.now.max(self.hosts[host as usize].busy_until);
-            self.schedule_turn(host, at);
-        }
-    }
-
-    /// The host's next turn is at `at`, if none is earlier.
-    fn schedule_turn(&mut self, number: u32, at: Ps) {
-        let host = &mut self.hosts[number as usize];
-        if at < host.turn_at {
-            host.turn_at = at;
-            self.calendar.push(Event::new(at, Kind::Turn, number, 0, 0));
-        }
-    }
-
-    fn turn(&mut self, number: u32) -> Result<(), HostError> {
-        let host = &mut self.hosts[number as usize];
-        host.turn_at = Ps::NEVER;
-        let Some(arena) = self.arena.take() else { return Ok(()) };
-        let link = &self.links[number as usize];
-        let frame = self.config.host.max_frame() as u64;
-        let queued = link.backlog(self.now).div_ceil(frame);
-        let room = self.config.host.ring().saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
-        self.turns += 1;
-        let Some(mut arena) = host.turn(self.now, arena, room) else { return Ok(()) };
-        let mut sent = core::mem::take(&mut arena.sent);
-        self.arena = Some(arena);
-        sent.drain(..).for_each(|packet| self.send(number, packet));
-        if let Some(arena) = &mut self.arena {
-            arena.sent = sent;
-        }
-        let (host, link) = (&mut self.hosts[number as usize], &self.links[number as usize]);
-        host.busy_until = self.now + self.config.host.turn();
-        let next = match host.next() {
-            Next::Soon => Some(host.busy_until),
-            // It is told when the link goes on.
-            Next::Room if link.is_paused() => None,
-            Next::Room => {
-                // Half of the ring is free then.
-                let half = u64::from(self.config.host.ring() / 2) * frame * u64::from(link.ps_per_byte);
-                Some(host.busy_until.max(Ps(link.idle_at().0.saturating_sub(half))))
+            self.beginning.pop();
+            if let Some(flow) = self.next[host as usize].take() {
+                self.flows.push(FlowRecord { from: host, flow, done: None, failed: None });
+                self.active.push(None);
+                self.unfinished += 1;
+                let number = self.flows.len() - 1;
+                if !self.start_flow(number, at)? {
+                    self.waiting.push_back(number);
+                }
             }
-            Next::At(at) => (at != Ps::NEVER).then(|| at.max(host.busy_until)),
-        };
-        if let Some(next) = next {
-            self.schedule_turn(number, next);
-        }
-        while let Some((flow, status)) = self.hosts[number as usize].poll()? {
-            self.end_flow(flow, status)?;
+            self.draw_flow(host);
         }
         Ok(())
     }
 
-    fn schedule_flow(&mut self, host: u32) {
-        let flow = self.arrivals[host as usize].next();
-        self.next[host as usize] = flow;
-        if let Some(flow) = flow {
-            self.calendar.push(Event::new(flow.at, Kind::Flow, host, 0, 0));
+    /// The window ends: queue pairs of flows that have ended are free, and flows that waited for
+    /// some begin. Flows are in an order that depends on when and where they ended only.
+    fn close_window(&mut self) -> Result<(), HostError> {
+        self.shards.iter_mut().for_each(Shard::forget_starts);
+        let mut ended = core::mem::take(&mut self.ended);
+        ended.sort_unstable_by_key(|ended| (ended.at, ended.host, ended.flow));
+        let at = core::mem::take(&mut self.window_end);
+        for Ended { flow, .. } in &ended {
+            self.release(*flow)?;
         }
-    }
-
-    fn begin_flow(&mut self, host: u32) -> Result<(), HostError> {
-        if let Some(flow) = self.next[host as usize].take() {
-            self.flows.push(FlowRecord { from: host, flow, done: None, failed: None });
-            self.active.push(None);
-            self.unfinished += 1;
-            let number = self.flows.len() - 1;
-            if !self.start_flow(number)? {
-                self.waiting.push_back(number);
-            }
-        }
-        self.schedule_flow(host);
-        Ok(())
-    }
-
-    /// Begins to send a flow; false if a host has no queue pair free.
-    fn start_flow(&mut self, number: usize) -> Result<bool, HostError> {
-        let FlowRecord { from, flow, .. } = self.flows[number];
-        self.active[number] = match self.config.host {
-            HostConfig::Engine(config) => self.connect(&config, number)?.map(Active::Pairs),
-            HostConfig::Model(_) => {
-                if let Some((host, config)) = self.hosts[from as usize].model_mut() {
-                    let number = u32::try_from(number).unwrap_or(u32::MAX);
-                    host.send(config, self.now, (number, flow.to, flow.bytes));
-                }
-                Some(Active::Model)
-            }
-        };
-        if self.active[number].is_none() {
-            return Ok(false);
-        }
-        let at = self.now.max(self.hosts[from as usize].busy_until);
-        self.schedule_turn(from, at);
-        Ok(true)
-    }
-
-    /// Connects two queue pairs and posts the flow; `None` if a host has none free.
-    fn connect(&mut self, config: &EngineHostConfig, number: usize) -> Result<Option<[End; 2]>, HostError> {
-        let FlowRecord { from, flow, .. } = self.flows[number];
-        let [from, to] = [from as usize, flow.to as usize];
-        let Ok([sender, receiver]) = self.hosts.get_disjoint_mut([from, to]) else { return Ok(None) };
-        let (Some(sender), Some(receiver)) = (sender.engine_mut(), receiver.engine_mut()) else {
-            return Ok(None);
-        };
-        let Some(here) = sender.take_pair(config)? else { return Ok(None) };
-        let Some(there) = receiver.take_pair(config)? else {
-            sender.give_back(here)?;
-            return Ok(None);
-        };
-        sender.connect(config, here, there)?;
-        receiver.connect(config, there, here)?;
-        sender.send(config, here, (number as u64, flow.bytes), receiver.rkey())?;
-        Ok(Some([here, there]))
-    }
-
-    fn end_flow(&mut self, number: usize, status: WcStatus) -> Result<(), HostError> {
-        let Some(active) = self.active.get_mut(number).and_then(Option::take) else { return Ok(()) };
-        let record = &mut self.flows[number];
-        record.done = Some(self.now);
-        record.failed = (status != WcStatus::Success).then_some(status);
-        self.unfinished -= 1;
-        let receiver = &mut self.hosts[record.flow.to as usize];
-        match (active, receiver.model_mut()) {
-            (Active::Model, Some((host, _))) => host.forget(u32::try_from(number).unwrap_or(u32::MAX)),
-            (Active::Pairs(ends), _) => self.disconnect(ends)?,
-            _ => {}
-        }
-        for _ in 0..self.waiting.len() {
+        for _ in 0..if ended.is_empty() { 0 } else { self.waiting.len() } {
             let Some(next) = self.waiting.pop_front() else { break };
-            if !self.start_flow(next)? {
+            if !self.start_flow(next, at)? {
                 self.waiting.push_back(next);
             }
         }
         Ok(())
     }
 
-    fn disconnect(&mut self, ends: [End; 2]) -> Result<(), HostError> {
-        for end in ends {
-            if let Some(host) = self.hosts[end.host as usize].engine_mut() {
-                host.give_back(end)?;
+    /// Takes what each shard has for each other one to it.
+    fn hand_over(&mut self) {
+        for to in 0..self.shards.len() {
+            for from in 0..self.shards.len() {
+                if let Ok([to, from]) = self.shards.get_disjoint_mut([to, from]) {
+                    to.take_mail(from);
+                }
             }
         }
-        Ok(())
     }
-}
 
-/// Tells a link to pause, or to go on, by a frame on the link back.
-fn tell(now: Ps, links: &mut [Link], calendar: &mut Calendar, (pfc, link): (&Pfc, u32), pause: bool) {
-    let at = links[pfc.back(link) as usize].send_pause(now);
-    calendar.push(Event::new(at, Kind::Pause, link, 0, pause.into()));
+    /// Notes which flows have ended, and when. Their queue pairs are in use until the window ends.
+    fn note_ends(&mut self) {
+        for ended in self.shards.iter_mut().flat_map(|shard| shard.ended.drain(..)) {
+            if let Some(record) = self.flows.get_mut(ended.flow) {
+                record.done = Some(ended.at);
+                record.failed = (ended.status != WcStatus::Success).then_some(ended.status);
+                self.unfinished -= 1;
+                self.ended.push(ended);
+            }
+        }
+    }
+
+    /// Draws the next flow that a host begins.
+    fn draw_flow(&mut self, host: u32) {
+        let flow = self.arrivals[host as usize].next();
+        self.next[host as usize] = flow;
+        if let Some(flow) = flow {
+            self.beginning.push(Reverse((flow.at, host)));
+        }
+    }
+
+    /// Begins to send a flow at `at`; false if a host has no queue pair free.
+    fn start_flow(&mut self, number: usize, at: Ps) -> Result<bool, HostError> {
+        let FlowRecord { from, flow, .. } = self.flows[number];
+        let (active, by) = match self.config.host {
+            HostConfig::Model(_) => (Active::Model, None),
+            HostConfig::Engine(config) => match self.connect(&config, (from, flow.to))? {
+                None => return Ok(false),
+                Some((ends, rkey)) => (Active::Pairs(ends), Some((ends[0], rkey))),
+            },
+        };
+        self.active[number] = Some(active);
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let start = Start { number, to: flow.to, bytes: flow.bytes, by };
+        self.shards[self.partition.of(Node::Host(from)) as usize].start(at, from, start);
+        Ok(true)
+    }
+
+    fn engine_mut(&mut self, host: u32) -> Option<&mut EngineHost> {
+        self.host_mut(host).engine_mut()
+    }
+
+    /// Connects a queue pair of each of two hosts; `None` if one has none free. With them comes the
+    /// key of the second host's memory.
+    fn connect(
+        &mut self,
+        config: &EngineHostConfig,
+        (from, to): (u32, u32),
+    ) -> Result<Option<([End; 2], u32)>, HostError> {
+        let Some(sender) = self.engine_mut(from).filter(|_| from != to) else { return Ok(None) };
+        let Some(here) = sender.take_pair(config)? else { return Ok(None) };
+        let Some(receiver) = self.engine_mut(to) else { return Ok(None) };
+        let (there, rkey) = (receiver.take_pair(config)?, receiver.rkey());
+        let Some(there) = there else {
+            self.give_back(here)?;
+            return Ok(None);
+        };
+        for (end, peer) in [(here, there), (there, here)] {
+            if let Some(host) = self.engine_mut(end.host) {
+                host.connect(config, end, peer)?;
+            }
+        }
+        Ok(Some(([here, there], rkey)))
+    }
+
+    /// Ends the use of what a flow had of its hosts.
+    fn release(&mut self, number: usize) -> Result<(), HostError> {
+        match self.active.get_mut(number).and_then(Option::take) {
+            None => Ok(()),
+            Some(Active::Pairs(ends)) => ends.into_iter().try_for_each(|end| self.give_back(end)),
+            Some(Active::Model) => {
+                if let Some((host, _)) = self.host_mut(self.flows[number].flow.to).model_mut() {
+                    host.forget(u32::try_from(number).unwrap_or(u32::MAX));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn give_back(&mut self, end: End) -> Result<(), HostError> {
+        self.engine_mut(end.host).map_or(Ok(()), |host| host.give_back(end))
+    }
 }
 
 /// A random number for a frame of a link.
@@ -525,5 +443,41 @@ impl Fnv {
     fn add(self, word: u64) -> Self {
         let bytes = word.to_le_bytes();
         Self(bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::FatTree;
+    use crate::workload::{Sizes, Workload, arrivals};
+
+    fn fabric(threads: usize) -> Fabric {
+        let topology = Topology::from(FatTree::of_hosts(64).expect("a size of the figure"));
+        let config = Config {
+            topology: topology.clone(),
+            host: HostConfig::Engine(EngineHostConfig::default()),
+            switch: SwitchConfig::DEFAULT,
+            loss: 0.0,
+            flow_max: Sizes::CACHE_FOLLOWER.largest(),
+            seed: 5,
+        };
+        let workload = [Workload::Poisson { sizes: Sizes::CACHE_FOLLOWER, load: 0.7 }];
+        let until = Ps::from_ns(50_000);
+        Fabric::new(config, threads, |host| arrivals(&workload, 5, &topology, host, until)).expect("hosts")
+    }
+
+    /// A window twice as long as a message takes from one shard to another is refused as soon as a
+    /// message arrives in the past. One shard alone has no such messages.
+    #[test]
+    fn messages_into_the_past_are_refused() {
+        let run = |threads, windows| {
+            let mut fabric = fabric(threads);
+            fabric.window = Ps(fabric.window.0 * windows);
+            fabric.run(Ps::from_ns(1_000_000_000))
+        };
+        assert!(matches!(run(2, 1), Ok(false)));
+        assert!(matches!(run(1, 2), Ok(false)));
+        assert!(matches!(run(2, 2), Err(HostError::Late { .. })));
     }
 }

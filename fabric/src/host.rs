@@ -116,6 +116,17 @@ pub enum HostError {
     /// A flow.
     #[error("a flow cannot be posted: {0}")]
     Post(#[from] PostError),
+    /// A thread.
+    #[error("a thread cannot be started: {0}")]
+    Thread(std::io::Error),
+    /// A window is longer than a message takes from one part of the network to another: a bug.
+    #[error("a message for {} ps arrived when {} ps had passed; please report this", at.0, until.0)]
+    Late {
+        /// When it was to arrive.
+        at: Ps,
+        /// Until when its receiver had run.
+        until: Ps,
+    },
     /// The mapping of the shared memory.
     #[error("the hosts' memory cannot be mapped: {0}")]
     Memory(#[from] std::io::Error),

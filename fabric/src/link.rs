@@ -33,7 +33,7 @@ pub struct Link {
     pub frames: u32,
     /// Bytes sent, without what frames take beside their own.
     pub bytes: u64,
-    /// Frames lost.
+    /// Frames lost: the only thing that is counted where the link ends.
     pub lost: u32,
     /// The part of the frames that is lost, of 2^32.
     loss: u32,

@@ -48,6 +48,13 @@ struct Folded {
     tail: [u8; TAIL],
 }
 
+/// A packet on its way from the packets of one thread to those of another.
+#[derive(Clone, Copy, Debug)]
+pub struct Parcel {
+    meta: Meta,
+    folded: Folded,
+}
+
 /// All packets in flight.
 #[derive(Debug, Default)]
 pub struct Packets {
@@ -121,6 +128,18 @@ impl Packets {
     /// Ends a packet.
     pub fn free(&mut self, index: u32) {
         self.free.push(index);
+    }
+
+    /// Takes a packet out, to be put into other packets.
+    pub fn pack(&mut self, index: u32) -> Parcel {
+        let parcel = Parcel { meta: self.metas[index as usize], folded: self.folded[index as usize] };
+        self.free(index);
+        parcel
+    }
+
+    /// Puts in what [`Packets::pack`] has taken out of others.
+    pub fn unpack(&mut self, parcel: Parcel) -> u32 {
+        self.insert(parcel.meta, parcel.folded)
     }
 
     /// What switches look at.

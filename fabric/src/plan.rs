@@ -146,12 +146,13 @@ impl Plan {
     }
 
     /// The network before anything has happened, made with `config`: [`Plan::config`], or what a
-    /// caller made of it.
+    /// caller made of it. As many `threads` will play it; the results do not depend on it.
     ///
     /// # Errors
     /// [`HostError`].
-    pub fn fabric(&self, config: Config) -> Result<Fabric, HostError> {
-        Fabric::new(config, |host| arrivals(&self.workloads, self.seed, &self.topology, host, self.time))
+    pub fn fabric(&self, config: Config, threads: usize) -> Result<Fabric, HostError> {
+        let flows = |host| arrivals(&self.workloads, self.seed, &self.topology, host, self.time);
+        Fabric::new(config, threads, flows)
     }
 
     /// Lets everything happen, until `watch`, which looks every 5 us of virtual time, says `false`.
@@ -186,12 +187,12 @@ impl Plan {
         Ok(rates)
     }
 
-    /// Makes the network, plays it to its end, and sums up.
+    /// Makes the network, plays it to its end in one thread, and sums up.
     ///
     /// # Errors
     /// [`HostError`].
     pub fn row(&self) -> Result<Row, HostError> {
-        let mut fabric = self.fabric(self.config())?;
+        let mut fabric = self.fabric(self.config(), 1)?;
         let rates = self.play(&mut fabric, |_| true)?;
         Ok(self.sum_up(&fabric, &rates))
     }

@@ -7,7 +7,7 @@ use srnic_fabric::scheme::Scheme;
 use srnic_fabric::topology::FatTree;
 
 const HASHES: [(Scheme, &str); 4] = [
-    (Scheme::Srnic, "90a3478f22cb3b8f"),
+    (Scheme::Srnic, "b2f69b2f535185ce"),
     (Scheme::Irn, "d153803c66f685e9"),
     (Scheme::IrnDctcp, "47e13245b692e3ee"),
     (Scheme::Cx6, "8998e69355cff3f6"),

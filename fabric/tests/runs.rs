@@ -33,17 +33,17 @@ fn loaded(config: Config, micros: u64) -> Fabric {
     let workload = [Workload::Poisson { sizes: SIZES, load: 0.7 }];
     let (topology, seed) = (config.topology.clone(), config.seed);
     let until = Ps::from_ns(micros * 1000);
-    Fabric::new(config, |host| arrivals(&workload, seed, &topology, host, until)).expect("hosts")
+    Fabric::new(config, 1, |host| arrivals(&workload, seed, &topology, host, until)).expect("hosts")
 }
 
 fn count(fabric: &Fabric, of: fn(&datapath::counters::Counters) -> u64) -> u64 {
-    fabric.hosts().iter().map(|host| of(host.engine().expect("an engine").engine.core().counters())).sum()
+    fabric.hosts().map(|host| of(host.engine().expect("an engine").engine.core().counters())).sum()
 }
 
 /// What hosts sent arrived, was dropped at a switch, or is on its way.
 fn assert_conserved(fabric: &Fabric) {
-    let sent: u64 = fabric.hosts().iter().map(|host| host.frames().0).sum();
-    let received: u64 = fabric.hosts().iter().map(|host| host.frames().1).sum();
+    let sent: u64 = fabric.hosts().map(|host| host.frames().0).sum();
+    let received: u64 = fabric.hosts().map(|host| host.frames().1).sum();
     let dropped = fabric.switch_stats().dropped;
     let lost: u64 = fabric.links().iter().map(|link| u64::from(link.lost)).sum();
     assert_eq!(sent, received + dropped + lost + fabric.in_flight() as u64);
@@ -79,7 +79,7 @@ fn assert_conserved_at_every_port(fabric: &Fabric) {
         assert_eq!(into(node), stats.passed + stats.dropped, "into switch {switch}");
         assert_eq!(out(node), stats.passed, "out of switch {switch}");
     }
-    for (host, number) in fabric.hosts().iter().zip(0..) {
+    for (host, number) in fabric.hosts().zip(0..) {
         let ((sent, received), node) = (host.frames(), Node::Host(number));
         assert_eq!(out(node), sent, "from host {number}");
         assert_eq!(into(node), received, "to host {number}");
@@ -161,7 +161,7 @@ fn links_lose_what_they_are_told_to() {
         plan.workloads =
             vec![Workload::Flows(vec![(0, Flow { at: Ps(0), to: 1, bytes: 4_000_000, workload: 0 })])];
         plan.changes = Changes { loss, recovery: Some(recovery), ..plan.changes };
-        let mut fabric = plan.fabric(plan.config()).expect("hosts");
+        let mut fabric = plan.fabric(plan.config(), 1).expect("hosts");
         let rates = plan.play(&mut fabric, |_| true).expect("runs");
         assert_conserved(&fabric);
         assert_conserved_at_every_port(&fabric);
@@ -188,7 +188,7 @@ fn schemes_repair_what_is_lost() {
             time: Ps::from_ns(200_000),
             ..Plan::new(scheme, FatTree::of_hosts(16).expect("a size of the figure"))
         };
-        let mut fabric = plan.fabric(plan.config()).expect("hosts");
+        let mut fabric = plan.fabric(plan.config(), 1).expect("hosts");
         let rates = plan.play(&mut fabric, |_| true).expect("runs");
         let (row, what) = (plan.sum_up(&fabric, &rates), scheme.name());
         assert_eq!((row.summary.unfinished, row.summary.failed), (0, 0), "{what}");

@@ -23,8 +23,13 @@ use srnic_fabric::scheme::Scheme;
 use srnic_fabric::summary::Row;
 use srnic_fabric::topology::FatTree;
 use srnic_fabric::workload::{Sizes, Workload};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
+
+/// Hosts from which on another thread is worth it, if nobody says how many there are to be.
+const HOSTS_PER_THREAD: usize = 64;
 
 /// Simulates networks of thousands of hosts, each with the engine that runs on the wire
 #[derive(Parser, Debug)]
@@ -88,6 +93,11 @@ struct Common {
     /// 160 if neither this nor a file says. Models with selective repeat have at most 256.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(WINDOW_LIMIT)))]
     window: Option<u16>,
+    /// Threads that play a run; results do not depend on their number
+    ///
+    /// If it is not given: as many as there are CPUs, but each with at least 64 hosts.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
     /// Writes the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -233,13 +243,20 @@ impl Common {
         })
     }
 
+    /// How many threads play a plan.
+    fn threads(&self, plan: &Plan) -> usize {
+        let hosts = plan.topology.hosts() as usize / HOSTS_PER_THREAD;
+        let cpus = || thread::available_parallelism().map_or(1, NonZero::get);
+        self.threads.map_or_else(|| cpus().min(hosts).max(1), usize::from)
+    }
+
     /// Plays all plans one after the other, and tells of them; at Ctrl-C of what there is.
     fn play(&self, plans: &[Plan]) -> Result<()> {
         output::check_file(self.json.as_deref())?;
         let bar = progress(plans.iter().map(work).sum());
         let (mut rows, mut before) = (Rows::default(), 0);
         for plan in plans {
-            let row = play(plan, &bar, before)?;
+            let row = play(plan, self.threads(plan), (&bar, before))?;
             before += work(plan);
             rows.push(plan, row);
             if interrupt::check().is_err() {
@@ -341,10 +358,10 @@ fn work(plan: &Plan) -> u64 {
 }
 
 /// Plays one plan until it ends or Ctrl-C. `before` is the work of those before.
-fn play(plan: &Plan, bar: &ProgressBar, before: u64) -> Result<Row> {
+fn play(plan: &Plan, threads: usize, (bar, before): (&ProgressBar, u64)) -> Result<Row> {
     let refused = |error: HostError| Error::Options(error.to_string());
     plan.check().map_err(|error| Error::Options(error.to_string()))?;
-    let mut fabric = plan.fabric(plan.config()).map_err(refused)?;
+    let mut fabric = plan.fabric(plan.config(), threads).map_err(refused)?;
     let hosts = plan.topology.hosts();
     let rates = plan
         .play(&mut fabric, |fabric| {
@@ -387,6 +404,19 @@ mod tests {
         assert!(refused.to_string().contains("irn is a model"), "{refused}");
     }
 
+    /// Small networks are played by one thread, unless the command line says otherwise.
+    #[test]
+    fn threads_are_as_many_as_are_worth_it() {
+        let threads = |line: &str| match parse(line).expect("a command line").part {
+            Part::Run(run) => run.common.threads(&run.plan().expect("a plan")),
+            _ => 0,
+        };
+        assert_eq!(threads("fabric run --hosts 64"), 1);
+        assert_eq!(threads("fabric run --hosts 16 --threads 3"), 3);
+        assert!(threads("fabric run --hosts 4096") >= 1);
+        assert!(parse("fabric run --threads 0").is_err());
+    }
+
     /// A file is a plan, and what the command line says beside it holds.
     #[test]
     fn a_file_is_played() {
@@ -398,7 +428,7 @@ mod tests {
         let refused = plan(&format!("fabric run {}", path.display())).expect_err("refused").to_string();
         std::fs::remove_file(&path).expect("removed");
         assert_eq!((read.seed, read.scheme, read.warm_up), (9, Scheme::Cx6, Ps(0)));
-        let row = play(&read, &ProgressBar::hidden(), 0).expect("runs");
+        let row = play(&read, 1, (&ProgressBar::hidden(), 0)).expect("runs");
         assert_eq!((row.summary.flows, row.summary.unfinished), (16, 0));
         assert!(refused.contains(".toml: [topology] needs"), "{refused}");
         assert!(parse("fabric run x.toml --hosts 16").is_err());
@@ -409,7 +439,7 @@ mod tests {
     fn a_small_network_is_told_of() {
         let plan = plan("fabric run --hosts 16 --time 50 --warm-up 0").expect("a plan");
         let mut rows = Rows::default();
-        rows.push(&plan, play(&plan, &ProgressBar::hidden(), 0).expect("runs"));
+        rows.push(&plan, play(&plan, 2, (&ProgressBar::hidden(), 0)).expect("runs"));
         let (table, json) = (rows.table(), rows.to_json());
         let row = &json["rows"][0];
         for key in ["scheme", "hosts", "avg_fct_us", "p99_fct_us", "avg_slowdown", "unfinished", "hash"] {

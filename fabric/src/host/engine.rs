@@ -187,6 +187,7 @@ impl EngineHost {
             None if self.pairs.len() >= config.max_qps as usize => return Ok(None),
             None => self.create_pair(config)?,
         };
+        self.sending[pair as usize].done = 0;
         // Far enough from those of the flow before that a late packet of it is none of this one.
         self.psn = self.psn.wrapping_add(0x01_2345) & 0xFF_FFFF;
         let qpn = self.pairs[pair as usize].qpn;

@@ -37,7 +37,7 @@ fn is_exact(scheme: Scheme, topology: Topology, flow: Flow) -> Result<bool, Host
     config.host.set_turn(Ps(1));
     let path = plan.topology.path(0, flow.to);
     let expected = ideal::completion(&path, &config.host.frames(), config.host.mtu(), flow.bytes);
-    let mut fabric = plan.fabric(config)?;
+    let mut fabric = plan.fabric(config, 1)?;
     plan.play(&mut fabric, |_| true)?;
     Ok(fabric.flows.first().and_then(|record| record.done) == Some(expected))
 }

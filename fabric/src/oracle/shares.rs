@@ -91,7 +91,7 @@ fn rates(seed: u64, pairs: &[(u32, u32)]) -> Result<Vec<f64>, HostError> {
     let config = plan.config();
     let mtu = config.host.mtu();
     let frame = config.host.frames().data(mtu) + WIRE_OVERHEAD;
-    let mut fabric = plan.fabric(config)?;
+    let mut fabric = plan.fabric(config, 1)?;
     let rates = plan.play(&mut fabric, |_| true)?;
     let of = |(number, _)| rates.gbps(number) * f64::from(frame) / f64::from(mtu);
     Ok((0..).zip(pairs).map(of).collect())
