@@ -152,7 +152,7 @@ impl Rig {
             ip,
             max_qps: self.options.max_qps,
             max_cqs: 2 * self.options.max_qps as usize,
-            max_mrs: 1024,
+            max_mrs: self.options.max_mrs,
             window_max: self.options.window_max,
             recovery_contexts: self.options.recovery_contexts,
             crowd: self.options.crowd,

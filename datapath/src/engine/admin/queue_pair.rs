@@ -184,6 +184,7 @@ impl Core {
             watched: Watched::default(),
         };
         self.units.set_scheduling(slot, attr.scheduling);
+        self.note_tenant(slot, config.pd);
         self.qps.insert(slot, hot, cold);
         [config.send_cq, config.recv_cq].into_iter().for_each(|cq| self.cq_users.add(cq));
         config.srq.into_iter().for_each(|srq| self.srq_users.add(srq));
@@ -276,6 +277,7 @@ impl Core {
         [qp.hot.send_cq, qp.cold.recv_cq].into_iter().for_each(|cq| self.cq_users.remove(cq));
         qp.cold.receives.srq().into_iter().for_each(|srq| self.srq_users.remove(srq));
         let doorbell_due = qp.cold.send_queue.shared().close() && !qp.hot.flags.contains(QpFlags::ACTIVE);
+        self.forget_tenant(slot);
         let removed = self.qps.remove(slot, doorbell_due);
         self.note_crowd();
         removed

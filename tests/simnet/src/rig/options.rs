@@ -41,6 +41,8 @@ pub struct RigOptions {
     pub rest: Rest,
     /// Queue pairs of an engine at most.
     pub max_qps: u32,
+    /// Memory regions of an engine at most; the rig has one more for each that it makes.
+    pub max_mrs: usize,
     /// Largest window of a queue pair, in packets.
     pub window_max: u16,
     /// Streams of an engine that can be in Recovery at once.
@@ -71,6 +73,7 @@ impl Default for RigOptions {
             turn_cost_ns: 200,
             rest: Rest::Never,
             max_qps: 64,
+            max_mrs: 1024,
             window_max: 512,
             recovery_contexts: 64,
             crowd: EngineConfig::default().crowd,
