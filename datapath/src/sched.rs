@@ -23,7 +23,7 @@ pub use schedule_queue::ScheduleQueue;
 pub use scheduler::{Scheduler, SchedulerConfig};
 pub use tenants::{
     CostTable, TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps, TenantClass, TenantCounters, TenantId,
-    Tenants,
+    TenantQuota, Tenants,
 };
 pub use timer_wheel::TimerWheel;
 pub use weighted::Weighted;

@@ -138,6 +138,7 @@ impl Core {
             return false;
         }
         self.units.cqs_to_tell.retain(|told| *told != number);
+        self.forget_tenant_of_cq(number);
         self.units.cqs.remove(number)
     }
 }

@@ -41,6 +41,14 @@ pub enum CreateError {
     /// No such tenant.
     #[error("tenant {0} does not exist on this device")]
     UnknownTenant(u16),
+    /// The tenant may have no more.
+    #[error("the tenant's quota of {quota} {what} is used up: destroy some, or raise it")]
+    Quota {
+        /// Plural name of the objects.
+        what: &'static str,
+        /// How many there may be.
+        quota: u32,
+    },
     /// Tenants need queue pairs that take turns.
     #[error("tenants share a device whose scheduler is round robin; open it without another scheduler")]
     OtherScheduler,

@@ -13,6 +13,7 @@ mod rounds;
 
 pub use attributes::{
     CostTable, TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps, TenantClass, TenantCounters, TenantId,
+    TenantQuota,
 };
 
 use super::TimerWheel;

@@ -13,7 +13,7 @@ mod slow_path;
 mod work;
 
 pub use memory::{Region, Span, pattern};
-pub use options::{QpOptions, RigOptions, SlowPathDriver};
+pub use options::{HostModel, QpOptions, RigOptions, SlowPathDriver};
 pub use run::Stuck;
 pub use shared::Srq;
 pub use work::Work;
@@ -159,6 +159,7 @@ impl Rig {
             rto: self.options.rto,
             vlan: self.options.vlan,
             scheduler: self.options.scheduler,
+            costs: self.options.costs,
             acks: self.options.acks,
             latency: self.options.latency,
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64).into(),

@@ -2,8 +2,8 @@
 
 use datapath::memory::Access;
 use datapath::queue::QueueCaps;
-use datapath::sched::{TenantAttr, TenantClass, TenantCounters, TenantId};
-use simnet::{NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, Work};
+use datapath::sched::{CostTable, TenantAttr, TenantCaps, TenantClass, TenantCounters, TenantId};
+use simnet::{HostModel, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, Work};
 use wire::Pmtu;
 
 const MIB: usize = 1 << 20;
@@ -284,4 +284,132 @@ fn a_scavenger_takes_what_is_left() {
     let (first, equal) = beside_scavenger(Some(TenantClass::Bulk), 0);
     assert!((first as f64 / alone as f64) < 0.55, "{first} of {alone}");
     assert!((equal as f64 / first as f64 - 1.0).abs() < 0.05, "{first} and {equal}");
+}
+
+/// What a tenant alone sends in `ns`, as its caps count it: bytes, and operations.
+fn capped(tx: TenantCaps, bytes: usize, ns: u64) -> (f64, f64) {
+    let mut rig = rig(65);
+    let party = party(&mut rig, 8, Some(TenantAttr { tx, ..TenantAttr::default() }), MIB);
+    run_busy(&mut rig, &[(&party, bytes)], 500_000);
+    let before = party.counters(&rig);
+    run_busy(&mut rig, &[(&party, bytes)], ns);
+    let after = party.counters(&rig);
+    let packets = after.tx_packets - before.tx_packets;
+    (
+        (after.tx_bytes - before.tx_bytes + 100 * packets) as f64,
+        (after.tx_operations - before.tx_operations) as f64,
+    )
+}
+
+#[test]
+fn a_cap_in_bytes_holds_and_gives_all_that_it_has() {
+    for percent in [10, 25, 50, 75, 100] {
+        let tx = TenantCaps { bytes_per_s: 12_500_000_000 / 100 * percent, operations_per_s: 0 };
+        let (sent, _) = capped(tx, MIB, 4_000_000);
+        let wanted = tx.bytes_per_s as f64 * 0.004;
+        assert!((sent / wanted - 1.0).abs() <= 0.02, "{percent} %: {sent} of {wanted}");
+    }
+    let (sent, _) = capped(TenantCaps::default(), MIB, 4_000_000);
+    assert!(sent > 0.98 * 50e6, "without a cap it sends what the link takes: {sent}");
+}
+
+#[test]
+fn a_cap_in_operations_holds_and_gives_all_that_it_has() {
+    for percent in [10, 50, 100] {
+        let tx = TenantCaps { bytes_per_s: 0, operations_per_s: 10_000_000 / 100 * percent };
+        let (_, begun) = capped(tx, 64, 4_000_000);
+        let wanted = tx.operations_per_s as f64 * 0.004;
+        assert!((begun / wanted - 1.0).abs() <= 0.02, "{percent} %: {begun} of {wanted}");
+    }
+    let (_, begun) = capped(TenantCaps::default(), 64, 1_000_000);
+    assert!(begun > 20_000.0, "without a cap: {begun}");
+}
+
+#[test]
+fn another_cap_holds_within_a_millisecond() {
+    let mut rig = rig(65);
+    let of = |bytes_per_s| {
+        let tx = TenantCaps { bytes_per_s, operations_per_s: 0 };
+        TenantAttr { tx, ..TenantAttr::default() }
+    };
+    let party = party(&mut rig, 4, Some(of(2_000_000_000)), MIB);
+    run_busy(&mut rig, &[(&party, MIB)], 1_000_000);
+    for bytes_per_s in [8_000_000_000, 1_000_000_000, 5_000_000_000] {
+        rig.engine_mut(LEFT).core_mut().modify_tenant(party.id, of(bytes_per_s)).expect("it exists");
+        run_busy(&mut rig, &[(&party, MIB)], 500_000);
+        let before = party.counters(&rig);
+        run_busy(&mut rig, &[(&party, MIB)], 2_000_000);
+        let after = party.counters(&rig);
+        let sent = after.tx_bytes - before.tx_bytes + 100 * (after.tx_packets - before.tx_packets);
+        let wanted = bytes_per_s as f64 * 0.002;
+        assert!((sent as f64 / wanted - 1.0).abs() <= 0.02, "{bytes_per_s}: {sent} of {wanted}");
+    }
+}
+
+/// WRITEs of a victim that complete within 3 ms, beside a tenant that does atomics, or alone. Hosts
+/// take about three times as long for an atomic as for a WRITE.
+fn victim_of_atomics(attack: bool, costs: CostTable) -> u64 {
+    let host = HostModel { frame_ns: 100, atomic_ns: 120 };
+    let port = PortOptions { tx_ring: 64, ..PortOptions::default() };
+    let mut rig = Rig::new(RigOptions { port, host, costs, max_mrs: 4096, ..RigOptions::default() });
+    (rig.add_node(), rig.add_node());
+    rig.set_auto_poll(false);
+    let attr = |operations_per_s| {
+        let tx = TenantCaps { bytes_per_s: 0, operations_per_s };
+        Some(TenantAttr { tx, ..TenantAttr::default() })
+    };
+    let victim = party(&mut rig, 8, attr(3_000_000), MIB);
+    let attacker = party(&mut rig, 8, attr(3_000_000), MIB);
+    let atomic = Work::fetch_add(attacker.source.at(0, 8), attacker.target.at(0, 8), 1).unsignaled();
+    let mut run = |ns: u64| {
+        for _ in 0..ns / STEP_NS {
+            victim.fill(&mut rig, 64);
+            for qp in attacker.qps.iter().filter(|_| attack) {
+                while rig.try_post(*qp, &atomic).is_ok() {}
+            }
+            rig.run_for(STEP_NS);
+        }
+        victim.completed(&rig)
+    };
+    let before = run(1_000_000);
+    run(3_000_000) - before
+}
+
+/// Harmonic (NSDI '24): caps count what operations cost, so that atomics take no more of a host
+/// than WRITEs.
+#[test]
+fn atomics_of_one_tenant_do_not_take_the_hosts_time_of_another() {
+    let alone = victim_of_atomics(false, CostTable::default());
+    let beside = victim_of_atomics(true, CostTable::default());
+    assert!(alone as f64 > 0.98 * 9_000.0, "its cap is what holds it back: {alone}");
+    assert!(beside as f64 >= 0.95 * alone as f64, "{beside} of {alone}");
+    let equal = victim_of_atomics(true, CostTable::EQUAL);
+    println!("alone {alone}, beside atomics {beside}, which cost as much as WRITEs: {equal}");
+    assert!((equal as f64) < 0.95 * alone as f64, "{equal} of {alone}");
+}
+
+#[test]
+fn counters_add_up_to_those_of_the_engine() {
+    let mut rig = rig(65);
+    rig.net.link_mut(LinkId::Up(LEFT)).faults.loss_ppm = 10_000;
+    let parties =
+        [1, 2, 3].map(|weight| party(&mut rig, 4, Some(TenantAttr { weight, ..TenantAttr::default() }), MIB));
+    for party in &parties {
+        for qp in &party.qps {
+            for bytes in [64, 5_000, 300_000] {
+                rig.write(*qp, party.source.at(0, bytes), party.target.at(0, bytes));
+                rig.post(*qp, &Work::read(party.source.at(0, bytes), party.target.at(0, bytes)));
+            }
+        }
+    }
+    rig.run_until_quiet(1_000_000_000).expect("all end");
+    let core = rig.engine(LEFT).core();
+    let counters = core.counters();
+    let tenants = core.tenants();
+    let sum = |of: fn(&TenantCounters) -> u64| tenants.iter().map(|tenant| of(&tenant.counters)).sum::<u64>();
+    assert!(counters.tx_retransmits > 0, "something was lost");
+    let sent = counters.tx_requests + counters.tx_responses + counters.tx_retransmits;
+    assert_eq!(sum(|tenant| tenant.tx_packets), sent);
+    assert_eq!(sum(|tenant| tenant.tx_operations), 3 * 4 * 6);
+    assert_eq!(sum(|tenant| tenant.turns), counters.sched_grants);
 }

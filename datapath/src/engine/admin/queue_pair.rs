@@ -125,6 +125,7 @@ impl Core {
     /// [`CreateError`].
     pub fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError> {
         self.check_qp_config(config)?;
+        self.check_tenant(config.pd)?;
         let (slot, qpn) = self.allocate_qp(config.gsi)?;
         self.units.last_words.forget(qpn);
         let shared = Arc::new(QpShared::new(slot, self.doorbells.clone()));

@@ -82,6 +82,19 @@ impl TenantCaps {
     }
 }
 
+/// How many objects a tenant may have; `None`: as many as the device has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct TenantQuota {
+    /// Queue pairs.
+    pub queue_pairs: Option<u32>,
+    /// Completion queues that are made of it.
+    pub completion_queues: Option<u32>,
+    /// Memory regions of its protection domains.
+    pub memory_regions: Option<u32>,
+    /// Bytes of those regions.
+    pub memory_bytes: Option<u64>,
+}
+
 /// How a tenant shares the engine with others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TenantAttr {
@@ -92,11 +105,18 @@ pub struct TenantAttr {
     pub class: TenantClass,
     /// What its queue pairs may send: requests, and responses to peers.
     pub tx: TenantCaps,
+    /// How much it may have.
+    pub quota: TenantQuota,
 }
 
 impl Default for TenantAttr {
     fn default() -> Self {
-        Self { weight: 1, class: TenantClass::Normal, tx: TenantCaps::default() }
+        Self {
+            weight: 1,
+            class: TenantClass::Normal,
+            tx: TenantCaps::default(),
+            quota: TenantQuota::default(),
+        }
     }
 }
 
