@@ -48,7 +48,7 @@ impl Ready {
         let turn = self.mux.next_ready(self.now).expect("somebody is ready");
         let flags = &mut self.flags[turn.slot as usize];
         flags.remove(SchedFlags::QUEUED);
-        let usage = Usage { bytes: turn.bytes.min(PAYLOAD), packets: 1 };
+        let usage = Usage { bytes: turn.bytes.min(PAYLOAD), packets: 1, ..Usage::default() };
         self.mux.settle(turn.slot, flags, usage, black_box(ready));
         turn.slot
     }

@@ -9,7 +9,7 @@
 //! that take the responses and send their acknowledgement. `turn_cost atomic|taken 8 <packets>`:
 //! the same with FETCH_AND_ADD.
 //! `turn_cost sampled-send|sampled-ack|.. ..`: the same WRITEs, of which one in 64 is sampled for
-//! where its time goes.
+//! where its time goes. `turn_cost tenants-send|..`: the same WRITEs, by an engine with tenants.
 //! `turn_cost destroy <queue pairs> <queues>`: completion queues and shared receive queues that no
 //! queue pair uses are destroyed. `turn_cost unplaceable <window> <packets>`: turns that drop a
 //! packet ahead of its turn.
@@ -25,6 +25,7 @@ use datapath::engine::{Engine, EngineConfig};
 use datapath::latency::LatencyConfig;
 use datapath::memory::{Access, MemoryKey};
 use datapath::queue::{QueueCaps, SendData, SendOpcode, SendRequest, SrqCaps};
+use datapath::sched::TenantAttr;
 use datapath::time::Time;
 use memory_port::MemoryPort;
 use rig::{Options, Rig, TURN_NS, write};
@@ -91,6 +92,16 @@ fn counted_ends(engine: &mut Engine<MemoryPort>, cq: u32, srq: u32) {
     assert!(engine.core_mut().destroy_cq(cq) && engine.core_mut().destroy_srq(srq), "nobody uses them");
 }
 
+/// What an engine does beside sending and receiving.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    Nothing,
+    /// Sampling where the time of operations goes.
+    Samples,
+    /// Sharing among tenants.
+    Tenants,
+}
+
 /// WRITEs that go in one turn, and are answered by one acknowledgement.
 struct Batch {
     messages: u32,
@@ -113,10 +124,16 @@ impl Batch {
     }
 }
 
-fn writes(counted: Phase, batch: &Batch, packets: u32, latency: Option<LatencyConfig>) {
+fn writes(counted: Phase, batch: &Batch, packets: u32, extra: Extra) {
+    let latency = (extra == Extra::Samples).then(LatencyConfig::default);
     let mut options = Options::default();
     options.attr.path_mtu = batch.pmtu;
     let mut rig = Rig::with_config(64, EngineConfig { max_qps: 1, latency, ..EngineConfig::default() });
+    if extra == Extra::Tenants {
+        for side in &mut rig.sides {
+            side.engine.core_mut().create_tenant(TenantAttr::default()).expect("there is room");
+        }
+    }
     let probe = rig.sides[0].engine.core().probe();
     let mut handles = rig.connect(&options);
     let gather = [rig.sides[0].sge(0, batch.bytes)];
@@ -196,23 +213,23 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| args.get(at).and_then(|text| text.parse::<u32>().ok());
     let what = args.first().map(String::as_str);
-    let sampled = what.and_then(|what| what.strip_prefix("sampled-"));
-    let latency = sampled.map(|_| LatencyConfig::default());
-    match (sampled.or(what), number(1), number(2)) {
+    let with = |prefix, extra| what.and_then(|what| Some((what.strip_prefix(prefix)?, extra)));
+    let (what, extra) = with("sampled-", Extra::Samples)
+        .or_else(|| with("tenants-", Extra::Tenants))
+        .map_or((what, Extra::Nothing), |(what, extra)| (Some(what), extra));
+    match (what, number(1), number(2)) {
         (Some("idle"), Some(queue_pairs), Some(turns)) => idle(queue_pairs, turns),
         (Some("destroy"), Some(queue_pairs), Some(queues)) => destroy(queue_pairs, queues),
         (Some("send"), Some(bytes), Some(packets)) => {
-            writes(Phase::Send, &Batch::short(bytes), packets, latency)
+            writes(Phase::Send, &Batch::short(bytes), packets, extra)
         }
         (Some("receive"), Some(bytes), Some(packets)) => {
-            writes(Phase::Receive, &Batch::short(bytes), packets, latency);
+            writes(Phase::Receive, &Batch::short(bytes), packets, extra);
         }
-        (Some("ack"), Some(bytes), Some(packets)) => {
-            writes(Phase::Ack, &Batch::short(bytes), packets, latency)
-        }
-        (Some("send-long"), Some(256), Some(packets)) => writes(Phase::Send, &Batch::LONG, packets, latency),
+        (Some("ack"), Some(bytes), Some(packets)) => writes(Phase::Ack, &Batch::short(bytes), packets, extra),
+        (Some("send-long"), Some(256), Some(packets)) => writes(Phase::Send, &Batch::LONG, packets, extra),
         (Some("receive-long"), Some(256), Some(packets)) => {
-            writes(Phase::Receive, &Batch::LONG, packets, latency)
+            writes(Phase::Receive, &Batch::LONG, packets, extra)
         }
         (Some("unplaceable"), Some(window), Some(packets)) => {
             unplaceable(window.try_into().expect("a window"), packets);
@@ -225,7 +242,7 @@ fn main() {
             eprintln!(
                 "usage: turn_cost idle <queue pairs> <turns> | destroy <queue pairs> <queues> | \
                   send|receive|ack|respond|take <bytes> <packets> | \
-                 send-long|receive-long 256 <packets> | sampled-.. | atomic|taken 8 <packets> | unplaceable <window> <packets>"
+                 send-long|receive-long 256 <packets> | sampled-.. | tenants-.. | atomic|taken 8 <packets> | unplaceable <window> <packets>"
             );
             std::process::exit(2);
         }

@@ -2,7 +2,7 @@
 
 use crate::latency::LatencyConfig;
 use crate::qpn::EngineId;
-use crate::sched::SchedulerConfig;
+use crate::sched::{CostTable, SchedulerConfig};
 use crate::seed::Seed;
 use crate::stream::{RtoConfig, SEQUENCE_LIMIT, sequence_window};
 use core::net::{IpAddr, Ipv4Addr};
@@ -56,6 +56,8 @@ pub struct EngineConfig {
     pub rto: RtoConfig,
     /// How queue pairs share the transmit batches.
     pub scheduler: SchedulerConfig,
+    /// What operations cost of a tenant's cap in operations.
+    pub costs: CostTable,
     /// When acknowledgements go out.
     pub acks: AckTiming,
     /// Which operations are sampled for where their time goes; `None`: none.
@@ -89,6 +91,7 @@ impl Default for EngineConfig {
             crowd: 256,
             rto: RtoConfig::default(),
             scheduler: SchedulerConfig::default(),
+            costs: CostTable::default(),
             acks: AckTiming::default(),
             latency: None,
             engine: EngineId::default(),

@@ -17,7 +17,8 @@ pub use crate::config::{AckTiming, ConfigError, EngineConfig, WINDOW_LIMIT};
 pub use crate::event::AsyncEvent;
 pub use crate::qpn::QPS_LIMIT;
 pub use admin::{
-    CQ_ENTRIES_MAX, EngineMemory, QpConfig, QpHandles, QpLimit, QpMemory, QpReport, SrqAttr, Usage,
+    CQ_ENTRIES_MAX, EngineMemory, QpConfig, QpHandles, QpLimit, QpMemory, QpReport, SrqAttr, TenantReport,
+    Usage,
 };
 pub use error::{CreateError, ModifyError};
 pub use watch::{LatencyReport, LimitTimes};
@@ -118,13 +119,13 @@ impl<P: Port> Engine<P> {
     /// who posts to one after the other would send for all the others, and take in nothing
     /// meanwhile.
     pub fn push(&mut self, handed: Option<Handed>, now: Time) -> Turn {
-        let waits = self.core.units.mux.behind() >= tuning::TX_BATCH;
+        let slot = handed.map(|handed| handed.slot);
+        let waits = self.core.units.mux.behind(slot) >= tuning::TX_BATCH;
         // One in which nothing is taken in: every stream is silent.
         self.begin_turn(now);
         if !waits {
             self.core.take_doorbells();
         }
-        let slot = handed.map(|handed| handed.slot);
         if let Some(slot) = slot {
             self.core.take_handed(slot);
         }

@@ -2,12 +2,14 @@
 //! payload bytes move.
 
 mod access;
+mod budget;
 mod copy;
 mod region;
 mod sge;
 mod table;
 
 pub use access::Access;
+pub use budget::MemoryBudget;
 pub use region::{Backing, HeapBacking, Mapped};
 pub use sge::Sge;
 pub use table::{

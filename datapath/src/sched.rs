@@ -4,11 +4,13 @@
 mod attributes;
 mod deficit;
 mod event_mux;
+mod meter;
 mod policy;
 mod priority;
 mod schedule_queue;
 mod scheduler;
 mod slot_lists;
+mod tenants;
 mod timer_wheel;
 mod weighted;
 
@@ -19,6 +21,10 @@ pub use policy::{Policy, Scheduled, Usage};
 pub use priority::StrictPriority;
 pub use schedule_queue::ScheduleQueue;
 pub use scheduler::{Scheduler, SchedulerConfig};
+pub use tenants::{
+    CostTable, TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps, TenantClass, TenantCounters, TenantId,
+    TenantQuota, Tenants,
+};
 pub use timer_wheel::TimerWheel;
 pub use weighted::Weighted;
 

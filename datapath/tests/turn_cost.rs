@@ -182,3 +182,18 @@ fn to_sample_one_operation_in_64_costs_at_most_three_percent() {
         ends.iter().fold([0, 0], |sum, (_, without, with)| [sum[0] + without, sum[1] + with]);
     assert!((with - without) * 100 <= without * 3, "{ends:?}");
 }
+
+/// A WRITE by an engine with tenants, and by one without. A turn is short here: four packets.
+#[test]
+fn tenants_cost_at_most_twelve_instructions_a_packet() {
+    if !have_valgrind() {
+        return;
+    }
+    for (what, bytes) in [("send", 64), ("send", 4096), ("send-long", 256), ("receive", 64)] {
+        let [without, with] = ["", "tenants-"].map(|kind| each(&format!("{kind}{what}"), bytes, 400, 4_400));
+        say(&format!("{what} {bytes}: {} instructions, with tenants {}", without / 100, with / 100));
+        assert!(with <= without + 1_200, "{what} {bytes}: {without} {with}");
+    }
+    let [without, with] = ["", "tenants-"].map(|kind| each(&format!("{kind}send"), 64, 400, 4_400));
+    assert!(with > without, "the engine has tenants: {without} {with}");
+}

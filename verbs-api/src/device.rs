@@ -32,6 +32,7 @@ use datapath::memory::ProtectionDomainId;
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use datapath::queue::{self, Handed, SendQueue};
+use datapath::sched::TenantId;
 use datapath::seed::Numbers;
 use memif::FRAME_OVERHEAD;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -187,8 +188,7 @@ impl Device {
     /// # Errors
     /// [`Error::Create`].
     pub fn create_cq(&self, entries: u32) -> Result<CompletionQueue, Error> {
-        let (number, ring) = self.own_nic()?.create_cq(entries, None)?;
-        Ok(CompletionQueue::new(self.clone(), number, ring, false))
+        self.create_cq_of(TenantId::DEFAULT, None, entries)
     }
 
     /// A completion channel: a file descriptor that tells of completions.
@@ -205,12 +205,23 @@ impl Device {
     /// # Errors
     /// [`Error::Create`], [`Error::OtherDevice`].
     pub fn create_cq_on(&self, channel: &CompletionChannel, entries: u32) -> Result<CompletionQueue, Error> {
-        if !channel.device().is(self) {
+        self.create_cq_of(TenantId::DEFAULT, Some(channel), entries)
+    }
+
+    /// A completion queue of a tenant, on a channel if there is one.
+    pub(crate) fn create_cq_of(
+        &self,
+        tenant: TenantId,
+        channel: Option<&CompletionChannel>,
+        entries: u32,
+    ) -> Result<CompletionQueue, Error> {
+        if channel.is_some_and(|channel| !channel.device().is(self)) {
             return Err(Error::OtherDevice { what: "completion channel" });
         }
-        let (number, ring) =
-            self.own_nic()?.create_cq(entries, Some(Hears::Channel(Arc::clone(channel.shared()))))?;
-        Ok(CompletionQueue::new(self.clone(), number, ring, true))
+        let hears = channel.map(|channel| Hears::Channel(Arc::clone(channel.shared())));
+        let listening = hears.is_some();
+        let (number, ring) = self.own_nic()?.create_cq(tenant, entries, hears)?;
+        Ok(CompletionQueue::new(self.clone(), number, ring, listening))
     }
 
     /// Ethernet address of another host on the link that has the device's IP address and had it

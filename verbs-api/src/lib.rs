@@ -109,6 +109,7 @@ mod shared_receive;
 mod sim;
 mod spec;
 mod stat;
+mod tenant;
 mod trace;
 mod wake_deadline;
 mod wakers;
@@ -124,7 +125,7 @@ pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::{Counters, QpCounters};
 pub use datapath::engine::{
     AckTiming, AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, LatencyReport, LimitTimes,
-    ModifyError, QpLimit, QpReport, SrqAttr, Turn, Usage,
+    ModifyError, QpLimit, QpReport, SrqAttr, TenantReport, Turn, Usage,
 };
 pub use datapath::latency::{
     Key, LatencyConfig, Operations, Part, Parts, QUANTILES, Quantiles, Sample, Slow, SlowOperations,
@@ -142,7 +143,10 @@ pub use datapath::qpn::EngineId;
 pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };
-pub use datapath::sched::{SchedAttributes, SchedulerConfig};
+pub use datapath::sched::{
+    CostTable, SchedAttributes, SchedulerConfig, TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps,
+    TenantClass, TenantCounters, TenantId, TenantQuota,
+};
 pub use datapath::seed::Seed;
 pub use datapath::time::Time;
 #[cfg(feature = "async")]
@@ -167,6 +171,7 @@ pub use rdma_cm::{CmError, Dialect, Disagreement, Stats as CmStats};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, MemifDriver, Role, SpecError, Transport};
 pub use stat::StatAddress;
+pub use tenant::Tenant;
 pub use wire::cm::RejReason;
 pub use wire::{Pmtu, WireMode};
 pub use work_request::{Datagram, RemoteAddr, SendRequest};

@@ -21,6 +21,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::queue_pair::{QueuePairBuilder, UdQueuePairBuilder};
 use crate::shared_receive::SharedReceiveQueue;
+use crate::tenant::Tenant;
 use bytes::{bounds, check};
 use core::ops::RangeBounds;
 use datapath::memory::{Access, Backing, HeapBacking, MemoryKey, ProtectionDomainId, RegisterError};
@@ -32,11 +33,17 @@ use std::sync::Arc;
 pub struct ProtectionDomain {
     device: Device,
     id: ProtectionDomainId,
+    /// Lives as long as this does; `None`: the default one.
+    _tenant: Option<Tenant>,
 }
 
 impl ProtectionDomain {
     pub(crate) const fn new(device: Device, id: ProtectionDomainId) -> Self {
-        Self { device, id }
+        Self { device, id, _tenant: None }
+    }
+
+    pub(crate) const fn of_tenant(device: Device, id: ProtectionDomainId, tenant: Tenant) -> Self {
+        Self { device, id, _tenant: Some(tenant) }
     }
 
     pub(crate) const fn device(&self) -> &Device {

@@ -8,6 +8,7 @@ use datapath::engine::{AsyncEvent, Core, CreateError, Engine, Turn};
 use datapath::port::fault::FaultStats;
 use datapath::port::{LinkDown, Port, PortStats, Rest};
 use datapath::queue::{CompletionQueue, Handed};
+use datapath::sched::TenantId;
 use datapath::time::Time;
 use std::sync::Arc;
 
@@ -63,6 +64,7 @@ pub(crate) trait Nic: Send {
     /// The queue's events go to who hears them.
     fn create_cq(
         &mut self,
+        tenant: TenantId,
         entries: u32,
         hears: Option<Hears>,
     ) -> Result<(u32, CompletionQueue), CreateError>;
@@ -212,10 +214,11 @@ impl<P: Port + Send> Nic for Driven<P> {
 
     fn create_cq(
         &mut self,
+        tenant: TenantId,
         entries: u32,
         hears: Option<Hears>,
     ) -> Result<(u32, CompletionQueue), CreateError> {
-        let (number, reader) = self.engine.core_mut().create_cq(entries)?;
+        let (number, reader) = self.engine.core_mut().create_cq_of(tenant, entries)?;
         if hears.is_some() {
             self.engine.core_mut().listen_to_cq(number);
         }

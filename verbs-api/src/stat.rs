@@ -11,6 +11,7 @@ mod families;
 mod latency;
 mod metrics;
 mod names;
+mod tenants;
 mod visitor;
 
 pub use address::StatAddress;

@@ -6,6 +6,7 @@ mod modify;
 mod queue_pair;
 mod report;
 mod shared_receive;
+mod tenants;
 mod users;
 
 pub use memory::EngineMemory;
@@ -14,6 +15,8 @@ pub use queue_pair::{QpConfig, QpHandles, QpMemory};
 pub use report::{QpLimit, QpReport};
 pub(super) use report::{limit_of, report};
 pub use shared_receive::SrqAttr;
+pub use tenants::TenantReport;
+pub(super) use tenants::TenantTable;
 pub(super) use users::Users;
 
 use super::{ConfigError, Core, CreateError};
@@ -135,6 +138,7 @@ impl Core {
             return false;
         }
         self.units.cqs_to_tell.retain(|told| *told != number);
+        self.forget_tenant_of_cq(number);
         self.units.cqs.remove(number)
     }
 }

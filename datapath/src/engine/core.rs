@@ -26,6 +26,7 @@ pub struct Core {
     /// Of the port.
     pub(super) caps: PortCaps,
     pub(super) next_pd: u32,
+    pub(super) tenants: admin::TenantTable,
     pub(super) cq_users: admin::Users,
     pub(super) srq_users: admin::Users,
     /// An acknowledgement that was asked for waits for a post.
@@ -56,6 +57,7 @@ impl Core {
             config,
             caps,
             next_pd: 1,
+            tenants: admin::TenantTable::default(),
             cq_users: admin::Users::default(),
             srq_users: admin::Users::default(),
             holds_acks: false,
@@ -81,7 +83,9 @@ impl Core {
     /// When a turn has something to do that has nothing to do right now.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let spaced = (!self.units.ack_list.is_empty()).then(|| self.units.now.after(tuning::ACK_SPACING));
-        [self.units.timers.next_deadline(), self.neighbor.next_deadline(), spaced].into_iter().flatten().min()
+        let timers = self.units.timers.next_deadline();
+        let parked = self.units.mux.next_deadline();
+        [timers, self.neighbor.next_deadline(), spaced, parked].into_iter().flatten().min()
     }
 
     /// Whether the next turn has something to do right now, whatever waits in the port.
@@ -100,6 +104,7 @@ impl Core {
         let owes_responses = |cold: &QpCold| cold.responses.as_deref().is_some_and(|sent| !sent.is_idle());
         !self.units.ack_list.is_empty()
             || self.units.last_words.are_awaited(self.units.now)
+            || self.units.mux.next_deadline().is_some()
             || pairs.any(|(_, cold)| owes_responses(cold))
     }
 

@@ -38,6 +38,30 @@ pub enum CreateError {
     /// No such shared receive queue.
     #[error("shared receive queue {0} does not exist on this device")]
     UnknownSrq(u32),
+    /// No such tenant.
+    #[error("tenant {0} does not exist on this device")]
+    UnknownTenant(u16),
+    /// The tenant may have no more.
+    #[error("the tenant's quota of {quota} {what} is used up: destroy some, or raise it")]
+    Quota {
+        /// Plural name of the objects.
+        what: &'static str,
+        /// How many there may be.
+        quota: u32,
+    },
+    /// Tenants need queue pairs that take turns.
+    #[error("tenants share a device whose scheduler is round robin; open it without another scheduler")]
+    OtherScheduler,
+    /// A cap that is too low for a turn to be paid in time.
+    #[error("{what} is {given}; it must be 0, for no cap, or at least {min}")]
+    CapTooLow {
+        /// Which cap.
+        what: &'static str,
+        /// What was asked for.
+        given: u64,
+        /// Least value.
+        min: u64,
+    },
     /// A completion queue holds more than its new size.
     #[error(transparent)]
     Resize(#[from] ResizeError),

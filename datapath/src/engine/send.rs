@@ -100,14 +100,21 @@ impl<P: Port> Engine<P> {
         let Some(mut qp) = self.core.qps.get(slot) else { return true };
         self.core.units.counters.sched_grants += 1;
         let packets = tuning::PACKETS_PER_TURN.min(*batch);
-        let mut grant = Grant { wqes: tuning::WQES_PER_TURN, bytes: turn.bytes, packets };
+        let wqes = tuning::WQES_PER_TURN;
+        let mut grant = Grant { wqes, bytes: turn.bytes, packets, reads: 0, atomics: 0 };
         let (units, wire) = (&mut self.core.units, &mut self.wire);
         let end = match (stream.response, qp.hot.service) {
             (true, _) => qp::transmit_responses(qp.reborrow(), units, wire, &mut grant),
             (false, QpType::Rc) => qp::transmit(qp.reborrow(), units, wire, &mut grant),
             (false, _) => qp::transmit_unreliable(&mut qp, units, wire, &mut grant),
         };
-        let usage = Usage { bytes: turn.bytes - grant.bytes, packets: packets - grant.packets };
+        let usage = Usage {
+            bytes: turn.bytes - grant.bytes,
+            packets: packets - grant.packets,
+            operations: wqes - grant.wqes,
+            reads: grant.reads,
+            atomics: grant.atomics,
+        };
         *batch -= usage.packets;
         let TransmitEnd::Done { ready } = end else {
             self.core.units.counters.tx_ring_full += 1;

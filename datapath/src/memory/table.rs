@@ -4,9 +4,10 @@ mod window;
 
 pub use window::{BindError, Binding, WindowType};
 
-use super::{Access, Backing, Mapped};
+use super::{Access, Backing, Mapped, MemoryBudget};
 use crate::seed::{Numbers, Purpose, Seed};
 use core::ptr::NonNull;
+use std::collections::HashMap;
 use std::sync::Arc;
 use window::Window;
 
@@ -76,6 +77,14 @@ pub enum RegisterError {
         /// Length in bytes.
         len: usize,
     },
+    /// The tenant whose protection domain it is may have no more.
+    #[error("the tenant's quota of {quota} {what} is used up: deregister some, or raise it")]
+    Quota {
+        /// Plural name of what is used up.
+        what: &'static str,
+        /// How many there may be.
+        quota: u64,
+    },
     /// The region would wrap the 64-bit address space.
     #[error("a region of {len} bytes at {iova:#x} wraps the address space")]
     Wraps {
@@ -127,6 +136,8 @@ pub struct MemoryTable {
     keys: Numbers,
     /// Windows that show something to one queue pair.
     bound: usize,
+    /// Those of protection domains that have one.
+    budgets: HashMap<ProtectionDomainId, Arc<MemoryBudget>>,
 }
 
 #[derive(Default)]
@@ -155,7 +166,13 @@ impl MemoryTable {
     pub fn new(capacity: usize, seed: Seed) -> Self {
         let capacity = u32::try_from(capacity.min(1 << 24)).unwrap_or(1 << 24);
         let entries = (0..capacity).map(|_| Slot::default()).collect();
-        Self { entries, free: (0..capacity).collect(), keys: seed.numbers(Purpose::Keys), bound: 0 }
+        Self {
+            entries,
+            free: (0..capacity).collect(),
+            keys: seed.numbers(Purpose::Keys),
+            bound: 0,
+            budgets: HashMap::new(),
+        }
     }
 
     /// A free entry and a key for it that is neither 0 nor the last one. The key 0 of entry 0 would
@@ -187,9 +204,12 @@ impl MemoryTable {
         if iova.checked_add(len).is_none() {
             return Err(RegisterError::Wraps { iova, len });
         }
+        let budget = self.budgets.get(&pd).cloned();
+        budget.iter().try_for_each(|budget| budget.check(1, len))?;
         let base = Base(backing.base());
         let capacity = self.entries.len();
         let (index, key) = self.draw().ok_or(MemoryTableFull { capacity })?;
+        budget.iter().for_each(|budget| budget.take(len));
         self.entries[index as usize].region =
             Some(Region { key, holder: Holder::Region { windows: 0 }, base, pd, access, iova, len, backing });
         Ok(MemoryKey(index << 8 | u32::from(key)))
@@ -204,9 +224,24 @@ impl MemoryTable {
         if slot.region.as_ref().is_none_or(|region| region.key != key_byte(key.0) || region.holder != free) {
             return false;
         }
-        slot.region = None;
+        if let Some(ended) = slot.region.take()
+            && let Some(budget) = self.budgets.get(&ended.pd)
+        {
+            budget.give_back(ended.len);
+        }
         self.free.push(index);
         true
+    }
+
+    /// Has what a protection domain registers from now on count on a budget. It must have
+    /// registered nothing yet.
+    pub fn set_budget(&mut self, pd: ProtectionDomainId, budget: Arc<MemoryBudget>) {
+        self.budgets.insert(pd, budget);
+    }
+
+    /// What the regions of a protection domain take counts no more.
+    pub fn end_budget(&mut self, pd: ProtectionDomainId) {
+        self.budgets.remove(&pd);
     }
 
     /// Registered regions.

@@ -8,7 +8,7 @@ use crate::event::{AsyncEvent, EventLog};
 use crate::memory::MemoryTable;
 use crate::qp::{LastWords, Qpc, RxRecovery, Srqs};
 use crate::queue::{Completion, CompletionWriter, Freed, Numbered};
-use crate::sched::{EventMux, SchedAttributes, SchedFlags, TimerWheel};
+use crate::sched::{EventMux, SchedAttributes, SchedFlags, TenantId, TimerWheel};
 use crate::slow_path::CtrlQ;
 use crate::stream::RxStream;
 use crate::time::Time;
@@ -199,6 +199,20 @@ impl Units {
         for response in [false, true] {
             self.mux.set_attributes(self.number_of(StreamId { qp: slot, response }), attributes);
         }
+    }
+
+    /// Gives both streams of a queue pair to a tenant.
+    pub fn assign(&mut self, slot: u32, tenant: TenantId) {
+        let responses = self.number_of(StreamId { qp: slot, response: true });
+        if let Some(tenants) = self.mux.tenants_mut() {
+            tenants.assign(slot, tenant);
+            tenants.assign(responses, tenant);
+        }
+    }
+
+    /// The tenant of a queue pair.
+    pub fn tenant_of(&self, slot: u32) -> TenantId {
+        self.mux.tenants().map(|tenants| tenants.owner_of(slot)).unwrap_or_default()
     }
 
     /// A stream of a queue pair may have become ready.

@@ -8,6 +8,7 @@
 use super::SchedAttributes;
 use super::policy::{Policy, Scheduled, Usage};
 use super::scheduler::{Scheduler, SchedulerConfig, each};
+use super::tenants::{CostTable, Tenants};
 use crate::time::Time;
 
 bitflags::bitflags! {
@@ -37,13 +38,14 @@ impl SchedFlags {
 #[derive(Debug)]
 pub struct EventMux {
     scheduler: Scheduler,
+    queue_pairs: usize,
 }
 
 impl EventMux {
     /// Makes an event mux for `queue_pairs` queue pairs, served as `config` says.
     #[must_use]
     pub fn new(config: &SchedulerConfig, queue_pairs: usize) -> Self {
-        Self { scheduler: Scheduler::new(config, queue_pairs) }
+        Self { scheduler: Scheduler::new(config, queue_pairs), queue_pairs }
     }
 
     /// A stream may have become ready: queue it unless it stands there already. `slot` is its
@@ -106,17 +108,45 @@ impl EventMux {
         each!(&mut self.scheduler, policy => policy.set_attributes(slot, attributes));
     }
 
+    /// The tenants, of which there are some from now on; `None` unless queue pairs take turns.
+    pub fn begin_tenants(&mut self, costs: &CostTable) -> Option<&mut Tenants> {
+        self.scheduler.begin_tenants(self.queue_pairs, costs)
+    }
+
+    /// The tenants, if there are some.
+    #[must_use]
+    pub const fn tenants(&self) -> Option<&Tenants> {
+        match &self.scheduler {
+            Scheduler::Tenants(tenants) => Some(tenants),
+            _ => None,
+        }
+    }
+
+    /// The tenants, if there are some, to change them.
+    pub const fn tenants_mut(&mut self) -> Option<&mut Tenants> {
+        match &mut self.scheduler {
+            Scheduler::Tenants(tenants) => Some(tenants),
+            _ => None,
+        }
+    }
+
     /// Bytes on the heap.
     #[must_use]
     pub fn bytes(&self) -> usize {
         each!(&self.scheduler, policy => policy.bytes())
     }
 
-    /// Queue pairs whose turn comes before that of any that becomes ready now, at least.
+    /// Queue pairs whose turn comes before that of `slot`, if it becomes ready now, at least.
     #[inline]
     #[must_use]
-    pub fn behind(&self) -> usize {
-        each!(&self.scheduler, policy => policy.behind())
+    pub fn behind(&self, slot: Option<u32>) -> usize {
+        each!(&self.scheduler, policy => policy.behind(slot))
+    }
+
+    /// When a tenant that is above its cap may send again, and has something to send.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.tenants()?.next_deadline()
     }
 
     /// Queue pairs that wait for their turn.

@@ -20,12 +20,18 @@ pub struct Usage {
     pub bytes: usize,
     /// Packets.
     pub packets: usize,
+    /// Operations begun, of every kind.
+    pub operations: u32,
+    /// READs among them.
+    pub reads: u32,
+    /// Atomics among them.
+    pub atomics: u32,
 }
 
 impl Usage {
     /// Bytes on the wire, about.
-    pub(super) fn wire_bytes(self) -> i64 {
-        i64::try_from(self.bytes + self.packets * tuning::PACKET_OVERHEAD).unwrap_or(i64::MAX)
+    pub(super) const fn wire_bytes(self) -> u64 {
+        (self.bytes + self.packets * tuning::PACKET_OVERHEAD) as u64
     }
 }
 
@@ -60,9 +66,9 @@ pub trait Policy {
     fn idle(&mut self, _slot: u32) {}
     /// Queue pairs that wait for their turn.
     fn waiting(&self) -> usize;
-    /// Those of them whose turn comes before that of any that becomes ready now, at least.
+    /// Those of them whose turn comes before that of `slot`, if it becomes ready now, at least.
     #[inline]
-    fn behind(&self) -> usize {
+    fn behind(&self, _slot: Option<u32>) -> usize {
         self.waiting()
     }
     /// Its weight and priority from its next turn on. What it had saved or owed is forgotten.

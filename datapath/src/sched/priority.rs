@@ -1,6 +1,7 @@
 //! Strict priority with a cap on each priority's rate, so that the high ones cannot take
 //! everything.
 
+use super::meter::Meter;
 use super::policy::{Policy, Scheduled, Usage};
 use super::slot_lists::SlotLists;
 use super::{PRIORITIES, PRIORITY_MAX, SchedAttributes};
@@ -8,36 +9,9 @@ use crate::time::Time;
 use crate::tuning;
 
 /// Bytes that a priority may save: four turns.
-const BURST: i64 = 4 * tuning::BYTES_PER_TURN as i64;
-/// Bits in a byte, and nanoseconds in a microsecond: a megabit a second is a byte in so many
-/// nanoseconds.
-const NS_PER_BYTE_AT_1_MBPS: u64 = 8_000;
-
-/// What a priority may send: a bucket of bytes that fills at the cap's rate.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    /// 0: no cap.
-    cap_mbps: u32,
-    /// Below 0 after a turn that took more than there was.
-    tokens: i64,
-    /// Filled up to here.
-    filled_at: Time,
-}
-
-impl Bucket {
-    /// Returns `true` if something may be sent at `now`.
-    fn is_open(&mut self, now: Time) -> bool {
-        if self.cap_mbps == 0 {
-            return true;
-        }
-        let cap = u64::from(self.cap_mbps);
-        let bytes = now.since(self.filled_at).saturating_mul(cap) / NS_PER_BYTE_AT_1_MBPS;
-        self.tokens = self.tokens.saturating_add(i64::try_from(bytes).unwrap_or(BURST)).min(BURST);
-        // What makes no whole byte yet counts next time.
-        self.filled_at = self.filled_at.after(bytes.saturating_mul(NS_PER_BYTE_AT_1_MBPS) / cap);
-        self.tokens > 0
-    }
-}
+const BURST: u64 = 4 * tuning::BYTES_PER_TURN as u64;
+/// Bytes a second in a megabit a second.
+const BYTES_PER_MBPS: u64 = 125_000;
 
 /// Strict priority: round robin within a priority; the highest that is within its cap goes first.
 /// When all that are ready are above their caps, they take turns, so that no bandwidth is lost.
@@ -45,7 +19,9 @@ impl Bucket {
 pub struct StrictPriority {
     lists: SlotLists<PRIORITIES>,
     priorities: Box<[u8]>,
-    buckets: [Bucket; PRIORITIES],
+    caps: [Meter; PRIORITIES],
+    /// Time of the last turn.
+    now: Time,
     /// The priority that went above its cap last.
     over_last: usize,
 }
@@ -57,7 +33,8 @@ impl StrictPriority {
         Self {
             lists: SlotLists::new(queue_pairs),
             priorities: vec![0; queue_pairs].into(),
-            buckets: cap_mbps.map(|cap_mbps| Bucket { cap_mbps, tokens: BURST, filled_at: Time::ZERO }),
+            caps: cap_mbps.map(|cap| Meter::new(u64::from(cap) * BYTES_PER_MBPS, BURST, 0)),
+            now: Time::ZERO,
             over_last: 0,
         }
     }
@@ -70,7 +47,7 @@ impl StrictPriority {
     fn choose(&mut self, now: Time) -> Option<usize> {
         let within = (0..PRIORITIES)
             .rev()
-            .find(|&priority| !self.lists.is_empty(priority) && self.buckets[priority].is_open(now));
+            .find(|&priority| !self.lists.is_empty(priority) && self.caps[priority].is_open(now));
         if within.is_some() {
             return within;
         }
@@ -88,15 +65,17 @@ impl Policy for StrictPriority {
     }
 
     fn pop(&mut self, now: Time) -> Option<Scheduled> {
+        self.now = now;
         let priority = self.choose(now)?;
         let slot = self.lists.pop_front(priority)?;
         Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN })
     }
 
     fn charge(&mut self, slot: u32, usage: Usage) {
-        let bucket = &mut self.buckets[usize::from(self.priorities[slot as usize])];
+        let cap = &mut self.caps[usize::from(self.priorities[slot as usize])];
+        cap.take(usage.wire_bytes(), self.now);
         // What went out above the cap because nobody else was ready is not owed for ever.
-        bucket.tokens = bucket.tokens.saturating_sub(usage.wire_bytes()).max(-BURST);
+        cap.forgive(self.now);
     }
 
     fn resume(&mut self, slot: u32) {
@@ -108,7 +87,7 @@ impl Policy for StrictPriority {
     }
 
     /// One of a higher priority comes first.
-    fn behind(&self) -> usize {
+    fn behind(&self, _slot: Option<u32>) -> usize {
         0
     }
 

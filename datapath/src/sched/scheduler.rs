@@ -1,10 +1,11 @@
-//! The four policies behind one type, chosen when the engine is made.
+//! The policies behind one type, chosen when the engine is made, or when it has tenants.
 
 use super::PRIORITIES;
 use super::deficit::DeficitRoundRobin;
 use super::policy::{Policy, Scheduled};
 use super::priority::StrictPriority;
 use super::schedule_queue::ScheduleQueue;
+use super::tenants::{CostTable, Tenants};
 use super::weighted::Weighted;
 use crate::time::Time;
 use crate::tuning;
@@ -72,6 +73,8 @@ pub enum Scheduler {
     StrictPriority(Box<StrictPriority>),
     /// [`SchedulerConfig::DeficitRoundRobin`].
     DeficitRoundRobin(DeficitRoundRobin),
+    /// Round robin, with tenants above it.
+    Tenants(Box<Tenants>),
 }
 
 impl Scheduler {
@@ -89,6 +92,19 @@ impl Scheduler {
             }
         }
     }
+
+    /// Makes round robin over queue pairs one over tenants, of which the default one has all that
+    /// is ready. `None`, and nothing changes, with another policy.
+    pub fn begin_tenants(&mut self, slots: usize, costs: &CostTable) -> Option<&mut Tenants> {
+        if let Self::RoundRobin(queue) = self {
+            let queue = core::mem::replace(queue, ScheduleQueue::new(0));
+            *self = Self::Tenants(Box::new(Tenants::new(queue, slots, *costs)));
+        }
+        match self {
+            Self::Tenants(tenants) => Some(tenants),
+            _ => None,
+        }
+    }
 }
 
 /// Makes a call on the policy that a scheduler has.
@@ -99,6 +115,7 @@ macro_rules! each {
             Scheduler::Weighted($policy) => $call,
             Scheduler::StrictPriority($policy) => $call,
             Scheduler::DeficitRoundRobin($policy) => $call,
+            Scheduler::Tenants($policy) => $call,
         }
     };
 }

@@ -1,5 +1,6 @@
 mod policies;
 mod shares;
+mod tenants;
 
 use super::*;
 use crate::time::Time;

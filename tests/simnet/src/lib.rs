@@ -41,7 +41,9 @@ pub use link::{Faults, LinkConfig, PPM};
 pub use network::{LinkId, Network, NodeId, PortOptions};
 pub use port::{Scribbles, SimPort};
 pub use rest::Rest;
-pub use rig::{Qp, QpOptions, Region, Rig, RigOptions, SlowPathDriver, Span, Srq, Stuck, Work, pattern};
+pub use rig::{
+    HostModel, Qp, QpOptions, Region, Rig, RigOptions, SlowPathDriver, Span, Srq, Stuck, Work, pattern,
+};
 pub use rng::Rng;
 pub use stats::{KindCounts, LinkStats};
 pub use trace::TraceHash;

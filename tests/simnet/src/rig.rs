@@ -13,7 +13,7 @@ mod slow_path;
 mod work;
 
 pub use memory::{Region, Span, pattern};
-pub use options::{QpOptions, RigOptions, SlowPathDriver};
+pub use options::{HostModel, QpOptions, RigOptions, SlowPathDriver};
 pub use run::Stuck;
 pub use shared::Srq;
 pub use work::Work;
@@ -152,13 +152,14 @@ impl Rig {
             ip,
             max_qps: self.options.max_qps,
             max_cqs: 2 * self.options.max_qps as usize,
-            max_mrs: 1024,
+            max_mrs: self.options.max_mrs,
             window_max: self.options.window_max,
             recovery_contexts: self.options.recovery_contexts,
             crowd: self.options.crowd,
             rto: self.options.rto,
             vlan: self.options.vlan,
             scheduler: self.options.scheduler,
+            costs: self.options.costs,
             acks: self.options.acks,
             latency: self.options.latency,
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64).into(),

@@ -20,6 +20,7 @@ use datapath::queue::{
     Completion, CompletionQueue, DatagramAddress, QueueCaps, RecvRequest, SendData, SendFlags, SendOpcode,
     SendRequest, Sge, WcOpcode, WcStatus,
 };
+use datapath::sched::TenantId;
 use rdma_cm::Transmit;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -68,7 +69,8 @@ impl Gsi {
         let mut nic = shared.call().ok_or(Error::Forked)?;
         let pd = nic.core_mut().allocate_pd();
         let hears = Hears::Attendant(Arc::clone(shared.wake_deadline()));
-        let (number, cq) = nic.create_cq(u32::try_from(RECEIVES + SENDS).unwrap_or(u32::MAX), Some(hears))?;
+        let entries = u32::try_from(RECEIVES + SENDS).unwrap_or(u32::MAX);
+        let (number, cq) = nic.create_cq(TenantId::DEFAULT, entries, Some(hears))?;
         let count = |entries: usize| u32::try_from(entries).unwrap_or(u32::MAX);
         let caps = QueueCaps {
             max_send_wr: count(SENDS),

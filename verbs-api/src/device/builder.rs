@@ -14,7 +14,7 @@ use datapath::latency::LatencyConfig;
 use datapath::port::Port;
 use datapath::port::fault::{Fault, FaultConfig, FaultStats};
 use datapath::queue::HandOver;
-use datapath::sched::SchedulerConfig;
+use datapath::sched::{CostTable, SchedulerConfig};
 use datapath::seed::{Purpose, Seed};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -73,6 +73,9 @@ impl DeviceBuilder {
         recovery_contexts: u32 => sizes.recovery_contexts;
         /// Sets how queue pairs share the engine's turns. Default [`SchedulerConfig::RoundRobin`].
         scheduler: SchedulerConfig => sizes.scheduler;
+        /// Sets what operations cost of a tenant's caps in operations. Default: an atomic as much
+        /// as three WRITEs, a READ as 1.1.
+        costs: CostTable => sizes.costs;
         /// Which send requests are sampled for where their time goes, unless the device string says
         /// so ([`Device::latency`]). Default: none.
         latency: Option<LatencyConfig> => sizes.latency;

@@ -5,7 +5,7 @@ use crate::driver::Driver;
 use crate::shared::Shared;
 use core::net::IpAddr;
 use datapath::counters::Counters;
-use datapath::engine::{LatencyReport, QpReport};
+use datapath::engine::{LatencyReport, QpReport, TenantReport};
 use datapath::port::{LinkDown, PortStats};
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub struct Sample {
     pub counters: Counters,
     pub port: PortStats,
     pub queue_pairs: Vec<QpReport>,
+    /// None if none was ever created.
+    pub tenants: Vec<TenantReport>,
     /// Where the time of sampled operations goes, if some are.
     pub latency: Option<LatencyReport>,
 }
@@ -55,6 +57,7 @@ impl Facts {
             counters: *nic.core().counters(),
             port: nic.port_stats(),
             queue_pairs: nic.core().reports(now),
+            tenants: nic.core().tenants(),
             latency: nic.core().latency(),
         })
     }

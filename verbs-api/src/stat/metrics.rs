@@ -4,6 +4,7 @@ use super::facts::Sample;
 use super::families::Families;
 use super::latency::encode_latency;
 use super::names::rdma_name;
+use super::tenants::encode_tenants;
 use core::fmt;
 use core::time::Duration;
 use datapath::counters::{Counters, QpCounters};
@@ -36,6 +37,7 @@ impl Collector for Sample {
             families.counter(rdma_name(name), help, None, value)?;
         }
         encode_queue_pairs(&self.queue_pairs, &mut families)?;
+        encode_tenants(&self.tenants, &mut families)?;
         encode_latency(self.latency.as_ref(), &mut families)
     }
 }

@@ -1,7 +1,7 @@
 //! A device as a JSON document, for programs.
 
 use super::history::Track;
-use super::snapshot::{QueuePair, Snapshot};
+use super::snapshot::{QueuePair, Snapshot, Tenant};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -19,6 +19,16 @@ pub fn document(track: &Track) -> Value {
         "counters": now.counters,
         "rates": rates(track, now),
         "queue_pairs": pairs,
+        "tenants": now.tenants.iter().map(|(number, tenant)| self::tenant(*number, tenant)).collect::<Vec<_>>(),
+    })
+}
+
+fn tenant(number: u32, tenant: &Tenant) -> Value {
+    json!({
+        "tenant": number,
+        "class": tenant.class,
+        "gauges": tenant.gauges,
+        "counters": tenant.counters,
     })
 }
 

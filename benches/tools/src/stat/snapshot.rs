@@ -23,6 +23,19 @@ pub struct Snapshot {
     pub counters: BTreeMap<String, f64>,
     /// By number.
     pub queue_pairs: BTreeMap<u32, QueuePair>,
+    /// By number; none if the device has none.
+    pub tenants: BTreeMap<u32, Tenant>,
+}
+
+/// A tenant at one moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Tenant {
+    /// The class of its traffic.
+    pub class: String,
+    /// Without `srnic_tenant_`.
+    pub gauges: BTreeMap<String, f64>,
+    /// Without `srnic_tenant_` and `_total`.
+    pub counters: BTreeMap<String, f64>,
 }
 
 /// A queue pair at one moment.
@@ -51,7 +64,11 @@ impl Snapshot {
     }
 
     fn take(&mut self, name: &str, mut labels: BTreeMap<String, String>, value: f64) {
-        let qpn = labels.get("qpn").and_then(|qpn| qpn.parse::<u32>().ok());
+        let number = |key| labels.get(key).and_then(|number: &String| number.parse::<u32>().ok());
+        let (qpn, tenant) = (number("qpn"), number("tenant"));
+        if let (Some(name), Some(tenant)) = (name.strip_prefix("tenant_"), tenant) {
+            return self.tenants.entry(tenant).or_default().take(name, &mut labels, value);
+        }
         match (name.strip_prefix("qp_"), qpn) {
             (Some(name), Some(qpn)) => {
                 self.queue_pairs.entry(qpn).or_default().take(name, labels, value);
@@ -91,6 +108,27 @@ impl Snapshot {
     pub fn dropped(&self) -> f64 {
         let drops = |name: &str| name.starts_with("drop_") || PORT_DROPS.contains(&name);
         self.counters.iter().filter(|(name, _)| drops(name)).map(|(_, value)| value).sum()
+    }
+}
+
+impl Tenant {
+    fn take(&mut self, name: &str, labels: &mut BTreeMap<String, String>, value: f64) {
+        match name.strip_suffix("_total") {
+            None if name == "info" => self.class = labels.remove("class").unwrap_or_default(),
+            None => drop(self.gauges.insert(name.to_owned(), value)),
+            Some(name) => drop(self.counters.insert(name.to_owned(), value)),
+        }
+    }
+
+    /// A gauge; 0 if it has none of that name.
+    pub fn gauge(&self, key: &str) -> f64 {
+        self.gauges.get(key).copied().unwrap_or(0.0)
+    }
+
+    /// How far a counter has gone since `before`, or since there is something to count.
+    pub fn counted(&self, key: &str, before: Option<&Self>) -> f64 {
+        let count = |tenant: &Self| tenant.counters.get(key).copied().unwrap_or(0.0);
+        count(self) - before.map_or(0.0, count)
     }
 }
 

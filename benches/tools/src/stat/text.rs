@@ -19,6 +19,7 @@ pub fn table(now: &Snapshot, before: Option<&Snapshot>, most: usize) -> String {
     if rows.len() > most {
         let _ = writeln!(text, "{:>8} and {} more", "..", rows.len() - most);
     }
+    write_tenants(now, before, &mut text);
     for (name, count) in counted(&now.counters, before.map(|before| &before.counters)) {
         let _ = writeln!(text, "{count:>16} {name}");
     }
@@ -44,6 +45,32 @@ fn heading(now: &Snapshot) -> String {
         "srtt us",
         "silent ms",
     )
+}
+
+/// Tenants, if the device has some.
+fn write_tenants(now: &Snapshot, before: Option<&Snapshot>, text: &mut String) {
+    if now.tenants.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "{:>8} {:>9} {:>6} {:>6} {:>12} {:>12} {:>16} {:>8}",
+        "tenant", "class", "weight", "qps", "operations", "packets", "bytes", "parked"
+    );
+    for (number, tenant) in &now.tenants {
+        let before = before.and_then(|before| before.tenants.get(number));
+        let _ = writeln!(
+            text,
+            "{number:>8} {:>9} {:>6} {:>6} {:>12} {:>12} {:>16} {:>8}",
+            tenant.class,
+            tenant.gauge("weight"),
+            tenant.gauge("queue_pairs"),
+            tenant.counted("tx_operations", before),
+            tenant.counted("tx_packets", before),
+            tenant.counted("tx_bytes", before),
+            tenant.counted("parked", before),
+        );
+    }
 }
 
 fn write_pair(qpn: u32, pair: &QueuePair, before: Option<&QueuePair>, text: &mut String) {

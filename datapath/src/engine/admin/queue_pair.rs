@@ -125,6 +125,7 @@ impl Core {
     /// [`CreateError`].
     pub fn create_qp(&mut self, config: &QpConfig) -> Result<QpHandles, CreateError> {
         self.check_qp_config(config)?;
+        self.check_tenant(config.pd)?;
         let (slot, qpn) = self.allocate_qp(config.gsi)?;
         self.units.last_words.forget(qpn);
         let shared = Arc::new(QpShared::new(slot, self.doorbells.clone()));
@@ -185,6 +186,7 @@ impl Core {
             watched: Watched::default(),
         };
         self.units.set_scheduling(slot, attr.scheduling);
+        self.note_tenant(slot, config.pd);
         self.qps.insert(slot, hot, cold);
         [config.send_cq, config.recv_cq].into_iter().for_each(|cq| self.cq_users.add(cq));
         config.srq.into_iter().for_each(|srq| self.srq_users.add(srq));
@@ -277,6 +279,7 @@ impl Core {
         [qp.hot.send_cq, qp.cold.recv_cq].into_iter().for_each(|cq| self.cq_users.remove(cq));
         qp.cold.receives.srq().into_iter().for_each(|srq| self.srq_users.remove(srq));
         let doorbell_due = qp.cold.send_queue.shared().close() && !qp.hot.flags.contains(QpFlags::ACTIVE);
+        self.forget_tenant(slot);
         let removed = self.qps.remove(slot, doorbell_due);
         self.note_crowd();
         removed

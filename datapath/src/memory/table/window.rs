@@ -209,14 +209,24 @@ impl MemoryTable {
         if !access.is_consistent() {
             return Err(Some(RegisterError::InconsistentAccess(access)));
         }
+        let len = memory.as_ref().map_or(region.len, |(backing, _)| backing.len() as u64);
+        let owner = pd.unwrap_or(region.pd);
+        let (old, new) = (self.budgets.get(&region.pd), self.budgets.get(&owner));
+        if let Some(new) = new {
+            // What it has already, it keeps.
+            let (regions, bytes) = if owner == region.pd { (1, region.len) } else { (0, 0) };
+            new.check(1 - regions, len.saturating_sub(bytes)).map_err(Some)?;
+        }
         if let Some((backing, iova)) = memory {
-            let len = backing.len() as u64;
             if iova.checked_add(len).is_none() {
                 return Err(Some(RegisterError::Wraps { iova, len }));
             }
             region.base = Base(backing.base());
-            (region.backing, region.iova, region.len) = (backing, iova, len);
+            (region.backing, region.iova) = (backing, iova);
         }
+        old.into_iter().for_each(|budget| budget.give_back(region.len));
+        new.into_iter().for_each(|budget| budget.take(len));
+        region.len = len;
         region.access = access;
         region.pd = pd.unwrap_or(region.pd);
         region.key = new_key;

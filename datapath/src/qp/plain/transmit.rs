@@ -87,10 +87,12 @@ fn send_from_cursor<T: TxSlots>(
                 break;
             }
             grant.wqes -= 1;
+            let opcode = qp.cold.send_queue.wqe(qp.hot.req.next).opcode;
             match begin(qp, units) {
-                Begun::Ready => {}
+                Begun::Ready => grant.begin(opcode),
                 Begun::Done => continue,
                 Begun::Waits => {
+                    grant.give_back();
                     qp.hot.flags.insert(QpFlags::READ_WAIT);
                     break;
                 }

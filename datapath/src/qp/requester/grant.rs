@@ -1,5 +1,7 @@
 //! What a queue pair may send in one turn, and how its turn ends.
 
+use crate::queue::SendOpcode;
+
 /// What a queue pair may send in one turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
@@ -9,9 +11,24 @@ pub(crate) struct Grant {
     pub bytes: usize,
     /// Packets, so that small messages leave room for others in the transmit batch.
     pub packets: usize,
+    /// READs that were begun in it.
+    pub reads: u32,
+    /// Atomics that were begun in it.
+    pub atomics: u32,
 }
 
 impl Grant {
+    /// A READ or atomic was begun.
+    pub fn begin(&mut self, opcode: SendOpcode) {
+        self.reads += u32::from(opcode == SendOpcode::Read);
+        self.atomics += u32::from(matches!(opcode, SendOpcode::FetchAdd | SendOpcode::CompareSwap));
+    }
+
+    /// The request that was read is held back: it is read once more in another turn.
+    pub const fn give_back(&mut self) {
+        self.wqes += 1;
+    }
+
     /// Whether it covers one more packet, however long.
     #[inline]
     pub const fn has_room(&self, pmtu: u16) -> bool {

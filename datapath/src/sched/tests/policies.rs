@@ -78,7 +78,7 @@ proptest! {
                     flags.remove(SchedFlags::QUEUED);
                     // As a queue pair does it: whole packets, as many as fit.
                     let packets = packets.min(turn.bytes.checked_div(len).unwrap_or(packets));
-                    let usage = Usage { bytes: packets * len, packets };
+                    let usage = Usage { bytes: packets * len, packets, ..Usage::default() };
                     match end {
                         0 => mux.settle(turn.slot, flags, usage, false),
                         1 => mux.resume(turn.slot, flags, usage),
@@ -125,7 +125,7 @@ proptest! {
             let slot = turn.slot as usize;
             flags[slot].remove(SchedFlags::QUEUED);
             let packets = turn.bytes.checked_div(lens[slot]).unwrap_or(8).min(8);
-            let usage = Usage { bytes: packets * lens[slot], packets };
+            let usage = Usage { bytes: packets * lens[slot], packets, ..Usage::default() };
             // At 100 Gb/s.
             now = now.after((usage.bytes + 100 * packets) as u64 * 8 / 100);
             served_at[slot] = (turns, now);

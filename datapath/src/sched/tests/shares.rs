@@ -41,7 +41,12 @@ fn serve(config: SchedulerConfig, senders: &[Sender], ns: u64) -> Vec<(u64, u64)
         served[slot] = (served[slot].0 + 1, served[slot].1 + wire);
         // A turn without a packet takes time, too.
         ps += wire * PS_PER_BYTE + 10_000;
-        mux.settle(turn.slot, &mut flags[slot], Usage { bytes: packets * len, packets }, true);
+        mux.settle(
+            turn.slot,
+            &mut flags[slot],
+            Usage { bytes: packets * len, packets, ..Usage::default() },
+            true,
+        );
     }
     served
 }
@@ -120,7 +125,7 @@ fn what_a_priority_saves_is_bounded() {
         }
         ahead += 1;
         flags[1].remove(SchedFlags::QUEUED);
-        mux.settle(1, &mut flags[1], Usage { bytes: turn.bytes, packets: 4 }, true);
+        mux.settle(1, &mut flags[1], Usage { bytes: turn.bytes, packets: 4, ..Usage::default() }, true);
         assert!(ahead < 100, "an hour's worth of bytes at once");
     }
     assert_eq!(ahead, 4);
@@ -142,7 +147,7 @@ fn a_queue_pair_cannot_save_what_it_did_not_use() {
     while mux.next_ready(Time::ZERO).is_some_and(|turn| turn.slot == 0) {
         in_a_row += 1;
         flags[0].remove(SchedFlags::QUEUED);
-        mux.settle(0, &mut flags[0], Usage { bytes: 16_000, packets: 4 }, true);
+        mux.settle(0, &mut flags[0], Usage { bytes: 16_000, packets: 4, ..Usage::default() }, true);
         assert!(in_a_row < 1_000);
     }
     assert!(in_a_row <= 17, "{in_a_row} turns of 16 KB: more than its weight and one quantum");

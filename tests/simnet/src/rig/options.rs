@@ -9,7 +9,7 @@ use datapath::memory::{Access, ProtectionDomainId};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy, WriteOrder};
 use datapath::qp::state::QpType;
 use datapath::queue::QueueCaps;
-use datapath::sched::{SchedAttributes, SchedulerConfig};
+use datapath::sched::{CostTable, SchedAttributes, SchedulerConfig};
 use datapath::stream::RtoConfig;
 use wire::{Pmtu, WireMode};
 
@@ -28,6 +28,16 @@ pub enum SlowPathDriver {
     Thread,
 }
 
+/// What a host takes for its work beside [`RigOptions::turn_cost_ns`], in nanoseconds: its next turn
+/// begins when that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HostModel {
+    /// For each frame that it sends or receives.
+    pub frame_ns: u64,
+    /// For each atomic of a peer's that it executes.
+    pub atomic_ns: u64,
+}
+
 /// Options of a rig.
 #[derive(Clone, Copy, Debug)]
 pub struct RigOptions {
@@ -37,10 +47,14 @@ pub struct RigOptions {
     pub port: PortOptions,
     /// Time that a turn of an engine takes, in nanoseconds; at least 1.
     pub turn_cost_ns: u64,
+    /// What hosts take for the rest.
+    pub host: HostModel,
     /// What keeps engines from looking for frames.
     pub rest: Rest,
     /// Queue pairs of an engine at most.
     pub max_qps: u32,
+    /// Memory regions of an engine at most; the rig has one more for each that it makes.
+    pub max_mrs: usize,
     /// Largest window of a queue pair, in packets.
     pub window_max: u16,
     /// Streams of an engine that can be in Recovery at once.
@@ -53,6 +67,8 @@ pub struct RigOptions {
     pub rto: RtoConfig,
     /// How the queue pairs of an engine share its turns.
     pub scheduler: SchedulerConfig,
+    /// What operations cost of the caps of tenants.
+    pub costs: CostTable,
     /// When the engines acknowledge.
     pub acks: AckTiming,
     /// Which send requests of each engine are sampled for where their time goes.
@@ -69,14 +85,17 @@ impl Default for RigOptions {
             seed: 1,
             port: PortOptions::default(),
             turn_cost_ns: 200,
+            host: HostModel::default(),
             rest: Rest::Never,
             max_qps: 64,
+            max_mrs: 1024,
             window_max: 512,
             recovery_contexts: 64,
             crowd: EngineConfig::default().crowd,
             slow_path: SlowPathDriver::Stepped,
             rto: RtoConfig::SIMULATION,
             scheduler: SchedulerConfig::default(),
+            costs: CostTable::default(),
             acks: AckTiming::default(),
             latency: None,
             ipv6: false,

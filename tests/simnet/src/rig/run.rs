@@ -97,9 +97,14 @@ impl Rig {
         self.net.exchange(self.now, node);
         self.run_slow_path(node);
         self.tell_of_looks(node);
-        self.nodes[node.0].engine.turn(self.now);
+        let engine = &mut self.nodes[node.0].engine;
+        let before = engine.core().counters().rx_atomics;
+        let turn = engine.turn(self.now);
+        let atomics = engine.core().counters().rx_atomics - before;
         self.net.exchange(self.now, node);
-        self.nodes[node.0].busy_until = self.now.after(self.options.turn_cost_ns.max(1));
+        let host = &self.options.host;
+        let work = (turn.received + turn.sent) as u64 * host.frame_ns + atomics * host.atomic_ns;
+        self.nodes[node.0].busy_until = self.now.after(self.options.turn_cost_ns.max(1) + work);
         self.turns += 1;
     }
 

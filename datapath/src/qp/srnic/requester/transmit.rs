@@ -114,10 +114,15 @@ fn send_new<T: TxSlots>(
             grant.wqes -= 1;
             let entry = plain_entry(qp.hot, &wqe);
             if wqe.minds_responses() || qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) {
+                let wqe_opcode = wqe.opcode;
                 match begin_in_turn(&mut qp.reborrow(), units, entry) {
-                    Begun::Ready => begun = true,
+                    Begun::Ready => {
+                        grant.begin(wqe_opcode);
+                        begun = true;
+                    }
                     Begun::Done => {}
                     Begun::Waits => {
+                        grant.give_back();
                         qp.hot.flags.insert(QpFlags::READ_WAIT);
                         break;
                     }

@@ -1,0 +1,207 @@
+//! What holds of tenants: nobody is lost, doubled or starved, a cap holds, and who is parked comes
+//! back.
+
+use crate::sched::*;
+use crate::time::Time;
+use proptest::prelude::*;
+
+const SLOTS: u32 = 8;
+const TENANTS: u16 = 4;
+
+fn attributes() -> impl Strategy<Value = TenantAttr> {
+    let cap = prop_oneof![2 => Just(0), 1 => 1_000_000..20_000_000_000_u64];
+    (1..=TENANT_WEIGHT_MAX, 0..TenantClass::ALL.len(), cap.clone(), cap).prop_map(
+        |(weight, class, bytes_per_s, operations_per_s)| TenantAttr {
+            weight,
+            class: TenantClass::ALL[class],
+            tx: TenantCaps { bytes_per_s, operations_per_s },
+        },
+    )
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Wake(u32),
+    /// Somebody's turn: packets, their length, how it ends, and the time that passes before it.
+    Scheduled {
+        packets: usize,
+        len: usize,
+        end: u8,
+        gap_ns: u64,
+    },
+    Set(u16, TenantAttr),
+    /// A queue pair ended, and the next in its slot is another tenant's.
+    Assign(u32, u16),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => (0..SLOTS).prop_map(Op::Wake),
+        6 => (0..=16_usize, 0..=1024_usize, 0..4_u8, 0..20_000_u64)
+            .prop_map(|(packets, len, end, gap_ns)| Op::Scheduled { packets, len, end, gap_ns }),
+        1 => (0..TENANTS, attributes()).prop_map(|(tenant, attr)| Op::Set(tenant, attr)),
+        1 => (0..SLOTS, 0..TENANTS).prop_map(|(slot, tenant)| Op::Assign(slot, tenant)),
+    ]
+}
+
+/// The default tenant and three others, with two slots each.
+fn mux() -> EventMux {
+    let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, SLOTS as usize);
+    let tenants = mux.begin_tenants(&CostTable::default()).expect("round robin");
+    assert!((1..TENANTS).all(|_| tenants.create(TenantAttr::default()).is_some()));
+    (0..SLOTS).for_each(|slot| tenants.assign(slot, TenantId((slot % 4) as u16)));
+    mux
+}
+
+fn turn_of(mux: &mut EventMux, flags: &mut [SchedFlags], now: Time) -> Option<u32> {
+    let turn = mux.next_ready(now)?;
+    assert!(flags[turn.slot as usize].contains(SchedFlags::QUEUED), "slot {} was not queued", turn.slot);
+    flags[turn.slot as usize].remove(SchedFlags::QUEUED);
+    Some(turn.slot)
+}
+
+proptest! {
+    #[test]
+    fn the_ready_have_their_turn_once_and_nobody_else(ops in prop::collection::vec(op(), 1..400)) {
+        let mut mux = mux();
+        let mut flags = [SchedFlags::default(); SLOTS as usize];
+        let mut now = Time::ZERO;
+        for op in ops {
+            match op {
+                Op::Wake(slot) => mux.wake(slot, &mut flags[slot as usize], true),
+                Op::Set(tenant, attr) => {
+                    prop_assert!(mux.tenants_mut().expect("some").set(TenantId(tenant), attr));
+                }
+                Op::Assign(slot, tenant) => {
+                    mux.tenants_mut().expect("some").assign(slot, TenantId(tenant));
+                }
+                Op::Scheduled { packets, len, end, gap_ns } => {
+                    now = now.after(gap_ns);
+                    let waiting = mux.waiting();
+                    let Some(slot) = turn_of(&mut mux, &mut flags, now) else {
+                        let queued = flags.iter().any(|flags| flags.contains(SchedFlags::QUEUED));
+                        prop_assert_eq!(mux.waiting(), 0, "somebody waits, and nobody is next");
+                        prop_assert_eq!(queued, mux.next_deadline().is_some(), "who is parked wakes");
+                        continue;
+                    };
+                    prop_assert!(waiting > 0 || mux.waiting() < SLOTS as usize);
+                    let operations = u32::try_from(packets.min(8)).expect("few");
+                    let usage = Usage { bytes: packets * len, packets, operations, ..Usage::default() };
+                    let flags = &mut flags[slot as usize];
+                    match end {
+                        0 => mux.settle(slot, flags, usage, false),
+                        1 => mux.resume(slot, flags, usage),
+                        _ => mux.settle(slot, flags, usage, true),
+                    }
+                }
+            }
+        }
+        // All that are ready have a turn in the end, once each.
+        let mut left = flags.iter().filter(|flags| flags.contains(SchedFlags::QUEUED)).count();
+        while left > 0 {
+            now = now.max(if mux.waiting() > 0 { now } else { mux.next_deadline().expect("parked") });
+            if let Some(slot) = turn_of(&mut mux, &mut flags, now) {
+                mux.settle(slot, &mut flags[slot as usize], Usage::default(), false);
+                left -= 1;
+            }
+        }
+        prop_assert_eq!((mux.waiting(), mux.next_ready(Time(u64::MAX / 2))), (0, None));
+    }
+
+    /// Everybody is always ready: nobody waits longer than the shares of the others explain.
+    #[test]
+    fn nobody_starves(weights in prop::array::uniform4(1..=64_u16), lens in prop::array::uniform8(0..=1024_usize)) {
+        let mut mux = mux();
+        let tenants = mux.tenants_mut().expect("some");
+        for (tenant, weight) in weights.into_iter().enumerate() {
+            let class = TenantClass::ALL[tenant % 3];
+            let attr = TenantAttr { weight, class, ..TenantAttr::default() };
+            prop_assert!(tenants.set(TenantId(u16::try_from(tenant).expect("few")), attr));
+        }
+        let mut flags = [SchedFlags::default(); SLOTS as usize];
+        (0..SLOTS).for_each(|slot| mux.wake(slot, &mut flags[slot as usize], true));
+        // A round has 16 turns at most for each weight, and a queue pair has every second of its
+        // tenant's; a debt takes two rounds.
+        let most = 4 * 17 * usize::from(weights.iter().sum::<u16>());
+        let mut served_at = [0; SLOTS as usize];
+        for turn in 1..20_000_usize {
+            let slot = turn_of(&mut mux, &mut flags, Time::ZERO).expect("all are ready");
+            let packets = 8;
+            let usage = Usage { bytes: packets * lens[slot as usize], packets, ..Usage::default() };
+            mux.settle(slot, &mut flags[slot as usize], usage, true);
+            served_at[slot as usize] = turn;
+            let longest = served_at.iter().map(|at| turn - at).max().expect("some");
+            prop_assert!(longest <= most, "{} turns", longest);
+        }
+    }
+
+    /// A cap holds over any time, but for what was saved, and gives all that it has.
+    #[test]
+    fn a_cap_holds(bytes_per_s in 1_000_000..10_000_000_000_u64, len in 1..=1024_usize, step_ns in 100..5_000_u64) {
+        let mut mux = mux();
+        let tx = TenantCaps { bytes_per_s, operations_per_s: 0 };
+        let attr = TenantAttr { tx, ..TenantAttr::default() };
+        prop_assert!(mux.tenants_mut().expect("some").set(TenantId(1), attr));
+        let mut flags = [SchedFlags::default(); SLOTS as usize];
+        mux.wake(1, &mut flags[1], true);
+        let (mut now, mut sent, end) = (Time(1_000_000_000), 0_u64, Time(1_050_000_000));
+        while now < end {
+            match turn_of(&mut mux, &mut flags, now) {
+                Some(slot) => {
+                    let usage = Usage { bytes: 16 * len, packets: 16, ..Usage::default() };
+                    sent += (16 * (len + 100)) as u64;
+                    mux.settle(slot, &mut flags[1], usage, true);
+                    now = now.after(step_ns);
+                }
+                None => now = now.max(mux.next_deadline().expect("it is parked")).after(1),
+            }
+        }
+        let cap = bytes_per_s as f64 * 0.05;
+        let saved = 4.0 * 16_384.0_f64 + bytes_per_s as f64 * 16.4e-6 + 2.0 * 17_984.0;
+        prop_assert!(sent as f64 <= cap + saved, "{} of {}", sent, cap);
+        let possible = (50_000_000 / step_ns * 16 * (len as u64 + 100)) as f64;
+        prop_assert!(sent as f64 >= 0.98 * cap.min(0.98 * possible) - 20_000.0, "{} of {}", sent, cap);
+    }
+}
+
+#[test]
+fn what_is_ready_when_tenants_begin_keeps_its_place() {
+    let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 3);
+    let mut flags = [SchedFlags::default(); 3];
+    [2, 0, 1].iter().for_each(|slot: &u32| mux.wake(*slot, &mut flags[*slot as usize], true));
+    assert!(mux.begin_tenants(&CostTable::default()).is_some());
+    assert_eq!(mux.waiting(), 3);
+    let order: Vec<u32> = core::iter::from_fn(|| turn_of(&mut mux, &mut flags, Time::ZERO)).collect();
+    assert_eq!(order, [2, 0, 1]);
+    let mut weighted = EventMux::new(&SchedulerConfig::Weighted, 3);
+    assert!(weighted.begin_tenants(&CostTable::default()).is_none());
+}
+
+#[test]
+fn an_operation_costs_what_the_table_says() {
+    let turns = |costs: CostTable, atomics: u32| {
+        let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 1);
+        let tenants = mux.begin_tenants(&costs).expect("round robin");
+        let tx = TenantCaps { bytes_per_s: 0, operations_per_s: 1_000_000 };
+        assert!(tenants.set(TenantId::DEFAULT, TenantAttr { tx, ..TenantAttr::default() }));
+        let mut flags = [SchedFlags::default()];
+        mux.wake(0, &mut flags[0], true);
+        let (mut now, mut count) = (Time(1_000_000), 0);
+        while now < Time(11_000_000) {
+            match turn_of(&mut mux, &mut flags, now) {
+                Some(_) => {
+                    count += 1;
+                    let usage = Usage { bytes: 64, packets: 8, operations: 8, atomics, reads: 0 };
+                    mux.settle(0, &mut flags[0], usage, true);
+                }
+                None => now = mux.next_deadline().expect("it is parked"),
+            }
+        }
+        count
+    };
+    // 10,000 operations, eight a turn, and what was saved.
+    let (writes, atomics) = (turns(CostTable::default(), 0), turns(CostTable::default(), 8));
+    assert!((1_250..=1_260).contains(&writes), "{writes}");
+    assert!((416..=424).contains(&atomics), "{atomics}");
+    assert_eq!(turns(CostTable::EQUAL, 8), writes);
+}
