@@ -8,10 +8,12 @@ mod sending;
 mod service;
 mod state;
 pub(crate) mod tcp;
+mod waiters;
 
 pub(crate) use attempt::{Attempt, RDMA_FIRST, unless_absent};
 pub(crate) use service::Service;
 pub(crate) use state::State;
+pub(crate) use waiters::On;
 
 use crate::config::Config;
 use crate::error::Setup;

@@ -2,7 +2,7 @@
 
 use crate::endpoint::moving::{self, Move};
 use crate::endpoint::tcp::Outbox;
-use crate::endpoint::{Service, State};
+use crate::endpoint::{On, Service, State};
 use crate::error::{Error, Setup};
 use crate::protocol::Hello;
 use core::net::SocketAddr;
@@ -50,25 +50,25 @@ impl Inner {
     /// Waits until `call` has a result, for the time that `timeout` says.
     fn wait<T>(
         &self,
-        timeout: &AtomicU64,
+        (timeout, on): (&AtomicU64, On),
         call: impl FnMut(&mut State) -> Option<io::Result<T>>,
     ) -> io::Result<T> {
         let end = match timeout.load(Ordering::Relaxed) {
             0 => None,
             nanos => Instant::now().checked_add(Duration::from_nanos(nanos)),
         };
-        self.service.wait(end, call).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+        self.service.wait(end, on, call).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.wait(&self.read_timeout, |state| {
+        self.wait((&self.read_timeout, On::Read(self.id)), |state| {
             let Some((link, pool)) = state.link(self.id) else { return Some(Err(gone())) };
             link.read(pool, buffer)
         })
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.wait(&self.write_timeout, |state| {
+        self.wait((&self.write_timeout, On::Write(self.id)), |state| {
             let Some((link, pool)) = state.link(self.id) else { return Some(Err(gone())) };
             link.write(pool, parts)
         })

@@ -22,6 +22,7 @@ mod interop;
 mod interrupt;
 mod lint;
 mod machine;
+mod netns;
 mod nics;
 mod packages;
 mod probe;

@@ -9,6 +9,7 @@ use super::Way;
 use super::blocks::Blocks;
 use super::moving::Move;
 use super::sending::{Sends, Sent};
+use super::waiters::Waiters;
 use crate::config::{Config, FETCHES};
 use crate::error::{Error, Setup};
 use crate::pool::{Chunk, Pool};
@@ -16,7 +17,6 @@ use crate::protocol::{
     Arrival, Connection, Descriptor, End, Fate, Header, Hello, Message, Reading, Received, Slot, Violation,
 };
 use core::net::SocketAddr;
-use core::task::Waker;
 use std::io;
 use verbs_api::{Completion, RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus};
 
@@ -63,8 +63,10 @@ pub struct Link {
     dropped: bool,
     /// Its violation was counted.
     counted: bool,
-    pub reader: Option<Waker>,
-    pub writer: Option<Waker>,
+    /// Who waits for bytes.
+    pub readers: Waiters,
+    /// Who waits for room.
+    pub writers: Waiters,
 }
 
 impl Link {
@@ -93,8 +95,8 @@ impl Link {
             failure: None,
             dropped: false,
             counted: false,
-            reader: None,
-            writer: None,
+            readers: Waiters::default(),
+            writers: Waiters::default(),
         };
         for slot in 0..config.posted() {
             match pool.take() {

@@ -2,13 +2,14 @@
 
 use super::link::{Carrier, Link};
 use super::moving::Move;
+use super::waiters::{On, Waiters};
 use super::{Stats, Way};
 use crate::config::Config;
 use crate::error::Setup;
 use crate::pool::Pool;
 use crate::protocol::{Header, Hello, Violation};
 use core::task::Waker;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use verbs_api::{
     Access, Completion, CompletionChannel, CompletionQueue, Device, PreparedQueuePair, ProtectionDomain,
     QueueCaps, QueuePair,
@@ -40,9 +41,13 @@ pub(crate) struct State {
     next_id: u64,
     config: Config,
     domain: ProtectionDomain,
-    /// Writers that wait for memory.
-    starved: Vec<u64>,
-    /// Tasks to wake once the lock is free.
+    /// Streams whose writers wait for memory.
+    starved: BTreeSet<u64>,
+    /// Connections that are over, or may be.
+    over: Vec<u64>,
+    /// Who waits until there is no connection any more.
+    leavers: Waiters,
+    /// Tasks and threads to wake once the lock is free.
     pub wakers: Vec<Waker>,
     rejected: u64,
     violations: [u64; Violation::ALL.len()],
@@ -52,8 +57,6 @@ pub(crate) struct State {
     returned_to_rdma: u64,
     /// Threads that wait and poll meanwhile.
     pub polling: usize,
-    /// Threads that wait asleep.
-    pub sleeping: usize,
     pub stopping: bool,
 }
 
@@ -68,7 +71,9 @@ impl State {
             next_id: 0,
             config: *config,
             domain,
-            starved: Vec::new(),
+            starved: BTreeSet::new(),
+            over: Vec::new(),
+            leavers: Waiters::default(),
             wakers: Vec::new(),
             rejected: 0,
             violations: [0; Violation::ALL.len()],
@@ -76,7 +81,6 @@ impl State {
             moved_to_tcp: 0,
             returned_to_rdma: 0,
             polling: 0,
-            sleeping: 0,
             stopping: false,
         })
     }
@@ -220,7 +224,7 @@ impl State {
     #[cfg(feature = "tokio")]
     pub fn wake_reader(&mut self, id: u64, waker: &Waker) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.reader = Some(waker.clone());
+            link.readers.set_task(waker);
         }
     }
 
@@ -228,25 +232,50 @@ impl State {
     #[cfg(feature = "tokio")]
     pub fn wake_writer(&mut self, id: u64, waker: &Waker) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.writer = Some(waker.clone());
-            if self.pool.is_exhausted() && !self.starved.contains(&id) {
-                self.starved.push(id);
+            link.writers.set_task(waker);
+            self.note_hunger(id);
+        }
+    }
+
+    /// Has the thread woken when something has happened to what it waits for.
+    pub fn wait(&mut self, on: On, waker: &Waker) {
+        match on {
+            On::Read(id) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.readers.add_thread(waker);
+                }
             }
+            On::Write(id) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.writers.add_thread(waker);
+                    self.note_hunger(id);
+                }
+            }
+            On::Empty => self.leavers.add_thread(waker),
+        }
+    }
+
+    /// The writer of this stream may wait for memory.
+    fn note_hunger(&mut self, id: u64) {
+        if self.pool.is_exhausted() {
+            self.starved.insert(id);
         }
     }
 
     /// The program has done something to this connection that whoever waits for it must see.
     pub fn rouse(&mut self, id: u64) {
         if let Some(link) = self.links.get_mut(&id) {
-            self.wakers.extend(link.reader.take());
-            self.wakers.extend(link.writer.take());
+            self.wakers.extend(link.readers.take());
+            self.wakers.extend(link.writers.take());
         }
     }
 
     /// There may be memory for those that wait for it.
     fn feed(&mut self) {
         for id in core::mem::take(&mut self.starved) {
-            self.wakers.extend(self.links.get_mut(&id).and_then(|link| link.writer.take()));
+            if let Some(link) = self.links.get_mut(&id) {
+                self.wakers.extend(link.writers.take());
+            }
         }
     }
 
@@ -258,6 +287,9 @@ impl State {
             link.release(&mut self.pool);
             self.feed();
         }
+        if self.links.is_empty() {
+            self.wakers.extend(self.leavers.take());
+        }
         // What it has completed until now is nobody's, and must not be taken for that of a later
         // queue pair of its number.
         self.take_completions();
@@ -268,8 +300,8 @@ impl State {
         let happened = self.take_completions();
         if happened {
             self.feed();
-            self.reap();
         }
+        self.reap();
         happened
     }
 
@@ -312,6 +344,9 @@ impl State {
                 *count += 1;
             }
         }
+        if self.links.get(&id).is_some_and(Link::is_over) {
+            self.over.push(id);
+        }
         self.rouse(id);
     }
 
@@ -344,9 +379,9 @@ impl State {
 
     /// Forgets the connections that are over.
     fn reap(&mut self) {
-        let over: Vec<u64> =
-            self.links.iter().filter(|(_, link)| link.is_over()).map(|(id, _)| *id).collect();
-        over.into_iter().for_each(|id| self.forget(id));
+        while let Some(id) = self.over.pop() {
+            self.reap_one(id);
+        }
     }
 
     /// Forgets this connection if it is over already.

@@ -1,5 +1,6 @@
 //! A device as it is at one moment, for who looks into it.
 
+use super::added::{Metric, Sources};
 use super::metrics;
 use crate::driver::Driver;
 use crate::shared::Shared;
@@ -14,6 +15,8 @@ pub struct Facts {
     pub shared: Arc<Shared>,
     pub ip: IpAddr,
     pub driver: Driver,
+    /// Who has more to tell.
+    pub sources: Arc<Sources>,
 }
 
 /// What a device has counted, and its queue pairs, at one moment.
@@ -30,6 +33,8 @@ pub struct Sample {
     pub queue_pairs: Vec<QpReport>,
     /// Where the time of sampled operations goes, if some are.
     pub latency: Option<LatencyReport>,
+    /// What the program adds.
+    pub added: Vec<Metric>,
 }
 
 impl Facts {
@@ -41,6 +46,8 @@ impl Facts {
     }
 
     fn sample(&self) -> Option<Sample> {
+        // Before the engine stops: sources may wait for who calls it.
+        let added = self.sources.metrics();
         let mut nic = self.shared.call()?;
         let now = nic.now();
         Some(Sample {
@@ -56,6 +63,7 @@ impl Facts {
             port: nic.port_stats(),
             queue_pairs: nic.core().reports(now),
             latency: nic.core().latency(),
+            added,
         })
     }
 }

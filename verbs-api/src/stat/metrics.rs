@@ -1,5 +1,6 @@
 //! The metrics of a device in the text format of OpenMetrics, which Prometheus reads.
 
+use super::added::encode_added;
 use super::facts::Sample;
 use super::families::Families;
 use super::latency::encode_latency;
@@ -36,7 +37,8 @@ impl Collector for Sample {
             families.counter(rdma_name(name), help, None, value)?;
         }
         encode_queue_pairs(&self.queue_pairs, &mut families)?;
-        encode_latency(self.latency.as_ref(), &mut families)
+        encode_latency(self.latency.as_ref(), &mut families)?;
+        encode_added(&self.added, &mut families)
     }
 }
 

@@ -126,12 +126,13 @@ fn column(output: &str, title: &str) -> Result<f64> {
     value.ok_or_else(|| Error(format!("`{title}` is missing or no number in {output}")))
 }
 
-/// Waits until the server listens. Not tried by a connection: these servers take the first for
-/// their client.
-fn await_listener(port: u16, server: &mut Process) -> Result<()> {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+/// Waits until the server listens, in whatever network it runs. Not tried by a connection: some of
+/// these servers take the first for their client.
+pub fn await_listener(port: u16, server: &mut Process) -> Result<()> {
+    let tables = ["tcp", "tcp6"].map(|name| format!("/proc/{}/net/{name}", server.id()));
+    let read = |path: &String| fs::read_to_string(path).unwrap_or_default();
     let deadline = Instant::now() + LIMIT;
-    while !["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(|path| has_listener(&read(path), port)) {
+    while !tables.iter().any(|path| has_listener(&read(path), port)) {
         interrupt::check()?;
         if server.is_done()? || Instant::now() > deadline {
             return Err(Error(format!("nobody listens on TCP port {port}")));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::claim::{Claim, Limit};
+use crate::bench::claim::{Claim, Limit};
 use super::{Fabric, Outcome, Picture, number};
 use crate::error::Result;
 

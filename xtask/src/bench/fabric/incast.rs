@@ -1,6 +1,6 @@
 //! Incast: sixty hosts send 500 KB to one at once, while all send at 30 % of their links.
 
-use super::claim::{Claim, Limit};
+use crate::bench::claim::{Claim, Limit};
 use super::{Fabric, Outcome, Picture, number};
 use crate::error::Result;
 

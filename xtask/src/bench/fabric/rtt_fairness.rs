@@ -1,6 +1,6 @@
 //! Fairness between round trips: a near host and one 80 km away send to one.
 
-use super::claim::{Claim, Limit};
+use crate::bench::claim::{Claim, Limit};
 use super::{Fabric, Outcome, Picture, number};
 use crate::error::Result;
 
