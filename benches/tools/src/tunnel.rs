@@ -1,5 +1,6 @@
 //! TCP connections through a path that RDMA crosses better, for programs that nobody changes.
 
+mod counters;
 mod relay;
 
 use crate::between;
@@ -7,12 +8,13 @@ use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::{interrupt, program};
 use clap::{ArgGroup, ArgMatches, Parser};
+use counters::Counters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use srnic_streams::{Config, Endpoint, Listener, Stats, Stream, Transport};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use verbs_api::{Device, DeviceSpec, Driver, Role};
@@ -96,6 +98,9 @@ fn run(cli: &Cli) -> Result<()> {
         // The command line does not allow it.
         (None, None) => return Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
     };
+    let counters: Arc<Counters> = Arc::default();
+    let source: Weak<Counters> = Arc::downgrade(&counters);
+    endpoint.device().add_metrics(source);
     let open: Arc<()> = Arc::default();
     let mut watch = Watch::default();
     while interrupt::check().is_ok() {
@@ -104,10 +109,10 @@ fn run(cli: &Cli) -> Result<()> {
             sleep(LOOK);
             continue;
         }
-        let (coming, counted) = (next(&end)?, Arc::clone(&open));
+        let (coming, counted, counters) = (next(&end)?, Arc::clone(&open), Arc::clone(&counters));
         if let Some(coming) = coming {
             thread::spawn(move || {
-                coming.carry();
+                coming.carry(&counters);
                 drop(counted);
             });
         }
@@ -217,7 +222,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl Coming {
     /// Makes the other side, and carries the connection to its end.
-    fn carry(self) {
+    fn carry(self, counters: &Counters) {
         let (name, made) = match self {
             Self::Tcp(tcp, from, endpoint, peer) => {
                 let made = tcp.set_nonblocking(false).and_then(|()| endpoint.connect_over(peer, PATIENCE));
@@ -238,10 +243,15 @@ impl Coming {
         let begun = Instant::now();
         match made {
             Ok((tcp, stream)) => {
-                let outcome = relay::relay(&tcp, &stream);
+                counters.begin();
+                let outcome = relay::relay(&tcp, &stream, counters);
+                counters.end(outcome.is_broken());
                 program::say(format_args!("{name}: {outcome}, {:.3} s", begun.elapsed().as_secs_f64()));
             }
-            Err(error) => program::say(format_args!("{name}: not connected: {error}")),
+            Err(error) => {
+                counters.refuse();
+                program::say(format_args!("{name}: not connected: {error}"));
+            }
         }
     }
 }

@@ -29,6 +29,27 @@ const FETCH_ID: u64 = 3 << 32;
 /// Bytes that a checksum is computed of at once.
 const STRIDE: usize = 4096;
 
+/// What connections have carried.
+#[derive(Clone, Copy, Default)]
+pub struct Carried {
+    /// Messages by their ways.
+    pub sent: [u64; Way::ALL.len()],
+    /// Bytes that the program has written.
+    pub written: u64,
+    /// Bytes that it has read.
+    pub read: u64,
+}
+
+impl Carried {
+    /// The sum.
+    pub fn plus(mut self, more: &Self) -> Self {
+        self.sent.iter_mut().zip(more.sent).for_each(|(sum, more)| *sum += more);
+        self.written += more.written;
+        self.read += more.read;
+        self
+    }
+}
+
 pub struct Link {
     protocol: Connection,
     carrier: Carrier,
@@ -55,8 +76,8 @@ pub struct Link {
     lent: Vec<Slot>,
     /// What has completed there.
     early: Vec<Completion>,
-    /// Messages by their ways.
-    pub sent: [u64; Way::ALL.len()],
+    /// What it has carried.
+    pub carried: Carried,
     /// What the queue pair failed with first.
     failure: Option<WcStatus>,
     /// Nobody has its stream any more.
@@ -91,7 +112,7 @@ impl Link {
             fetching: 0,
             lent: Vec::new(),
             early: Vec::new(),
-            sent: [0; Way::ALL.len()],
+            carried: Carried::default(),
             failure: None,
             dropped: false,
             counted: false,
@@ -321,6 +342,7 @@ impl Link {
             }
             done += len;
         }
+        self.carried.read += done as u64;
         self.pump(pool);
         if done > 0 || buffer.is_empty() {
             return Some(Ok(done));

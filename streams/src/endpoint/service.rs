@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::error::Setup;
 use crate::protocol::Hello;
 use core::time::Duration;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use verbs_api::{CompletionChannel, Device};
@@ -98,6 +98,8 @@ impl Service {
         let state = Mutex::new(State::new(device, &channel, config)?);
         let (unattended, moves) = (Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { state, unattended, moves, channel });
+        let source: Weak<Shared> = Arc::downgrade(&shared);
+        device.add_metrics(source);
         let served = Arc::clone(&shared);
         let thread = thread::Builder::new().name("srnic-streams".to_owned());
         let thread = Some(thread.spawn(move || served.serve())?);

@@ -1,15 +1,18 @@
 //! What an endpoint has under its lock: the completion queue, the pool and the connections.
 
-use super::link::{Carrier, Link};
+use super::Stats;
+use super::link::{Carried, Carrier, Link};
 use super::moving::Move;
+use super::tcp::Outbox;
 use super::waiters::{On, Waiters};
-use super::{Stats, Way};
 use crate::config::Config;
 use crate::error::Setup;
 use crate::pool::Pool;
 use crate::protocol::{Header, Hello, Violation};
+use core::net::SocketAddr;
 use core::task::Waker;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use verbs_api::{
     Access, Completion, CompletionChannel, CompletionQueue, Device, PreparedQueuePair, ProtectionDomain,
     QueueCaps, QueuePair,
@@ -51,8 +54,10 @@ pub(crate) struct State {
     pub wakers: Vec<Waker>,
     rejected: u64,
     violations: [u64; Violation::ALL.len()],
-    /// Messages by their ways, of connections that are over.
-    sent: [u64; Way::ALL.len()],
+    /// What connections that are over have carried.
+    past: Carried,
+    /// Connections that were made.
+    made: u64,
     moved_to_tcp: u64,
     returned_to_rdma: u64,
     /// Threads that wait and poll meanwhile.
@@ -77,7 +82,8 @@ impl State {
             wakers: Vec::new(),
             rejected: 0,
             violations: [0; Violation::ALL.len()],
-            sent: [0; Way::ALL.len()],
+            past: Carried::default(),
+            made: 0,
             moved_to_tcp: 0,
             returned_to_rdma: 0,
             polling: 0,
@@ -86,24 +92,21 @@ impl State {
     }
 
     pub fn stats(&self) -> Stats {
+        let carried = self.links.values().fold(self.past, |sum, link| sum.plus(&link.carried));
         Stats {
             streams: self.links.len(),
             memory: self.pool.memory(),
             registrations: self.pool.registrations(),
             rejected: self.rejected,
             violations: self.violations,
-            sent: self.sent(),
+            sent: carried.sent,
+            bytes_written: carried.written,
+            bytes_read: carried.read,
+            made: self.made,
             over_tcp: self.links.values().filter(|link| link.is_by_tcp()).count(),
             moved_to_tcp: self.moved_to_tcp,
             returned_to_rdma: self.returned_to_rdma,
         }
-    }
-
-    /// Messages by their ways, of all connections that there are and were.
-    fn sent(&self) -> [u64; Way::ALL.len()] {
-        let mut sent = self.sent;
-        self.links.values().for_each(|link| add(&mut sent, link.sent));
-        sent
     }
 
     pub fn is_empty(&self) -> bool {
@@ -177,6 +180,15 @@ impl State {
                 link.moves = None;
             }
             link.connected(&mut self.pool, pair, peer);
+            self.made += 1;
+        }
+    }
+
+    /// The connection by TCP is there.
+    pub fn connected_by_tcp(&mut self, id: u64, out: Arc<Outbox>, addr: SocketAddr, peer: &Hello) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.connected_by_tcp(&mut self.pool, out, addr, peer);
+            self.made += 1;
         }
     }
 
@@ -282,7 +294,7 @@ impl State {
     /// The connection is over, or was never made.
     pub fn forget(&mut self, id: u64) {
         if let Some(mut link) = self.links.remove(&id) {
-            add(&mut self.sent, link.sent);
+            self.past = self.past.plus(&link.carried);
             self.by_qpn.retain(|_, of| *of != id);
             link.release(&mut self.pool);
             self.feed();
@@ -396,10 +408,6 @@ impl State {
         let all: Vec<u64> = self.links.keys().copied().collect();
         all.into_iter().for_each(|id| self.forget(id));
     }
-}
-
-fn add(sum: &mut [u64; Way::ALL.len()], more: [u64; Way::ALL.len()]) {
-    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
 fn new_pool(domain: &ProtectionDomain, config: &Config) -> Pool {
