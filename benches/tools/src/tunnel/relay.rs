@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes that are carried at once.
-const BUFFER: usize = 64 << 10;
+/// Bytes that are carried at once: as many as fit a block of a stream with their header.
+const BUFFER: usize = (256 << 10) - 32;
 
 /// What became of a connection.
 pub struct Outcome {
