@@ -22,6 +22,7 @@ fn main() {
         .client_streaming()
         .server_streaming()
         .build();
-    let service = Service::builder().name("Greeter").package("srnic.example").method(hello).method(chat).build();
+    let service =
+        Service::builder().name("Greeter").package("srnic.example").method(hello).method(chat).build();
     Builder::new().compile(&[service]);
 }

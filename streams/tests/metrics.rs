@@ -41,7 +41,8 @@ fn a_device_tells_of_its_streams() {
     other.write_all(&[8; 20]).expect("written");
     one.read_exact(&mut [0; 20]).expect("read");
     let now = told(&address);
-    let shown = ["open", "made_total", "written_bytes_total", "read_bytes_total", "over_tcp", "rejected_total"];
+    let shown =
+        ["open", "made_total", "written_bytes_total", "read_bytes_total", "over_tcp", "rejected_total"];
     assert_eq!(shown.map(|name| now[name]), [1.0, 1.0, 300.0, 20.0, 0.0, 0.0]);
     assert_eq!(now["messages_total{way=\"send\"}"], 1.0);
     assert!(now["memory_bytes"] > 0.0 && now["registrations_total"] > 0.0);

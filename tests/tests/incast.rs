@@ -52,6 +52,10 @@ impl Message for Plain {
     }
 }
 
+fn len_of(len: usize) -> u32 {
+    u32::try_from(len).expect("a chunk")
+}
+
 /// The bytes of all streams, twice.
 fn table() -> Vec<u8> {
     simnet::pattern(128, PERIOD).repeat(2)
@@ -67,7 +71,7 @@ impl End {
     fn new(rig: &mut Rig, qp: Qp, receives: u32) -> Self {
         let slots = receives + EXTRA_RECEIVES;
         let own =
-            Hello { receives, receive_bytes: CHUNK as u32, features: Features::default(), token: [7; 16] };
+            Hello { receives, receive_bytes: len_of(CHUNK), features: Features::default(), token: [7; 16] };
         let region = |rig: &mut Rig| rig.region(qp.node(), slots as usize * CHUNK);
         let (memory, sends) = (region(rig), region(rig));
         let mut connection = Connection::new(&own, false);
@@ -147,7 +151,7 @@ impl Stream {
             let Room::Bytes(room) = self.from.connection.room() else { return };
             let from = self.from.connection.position();
             let len = room.min(PAYLOAD).min(usize::try_from(self.given - from).unwrap_or(usize::MAX));
-            let header = self.from.connection.data(u32::try_from(len).expect("a chunk"), || 0);
+            let header = self.from.connection.data(len_of(len), || 0);
             self.from.send(rig, &header, bytes(table, self.number, from, len));
         }
     }

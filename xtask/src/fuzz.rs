@@ -28,7 +28,8 @@ pub fn run_streams(seed: u64, seconds: Option<u64>) -> Result<()> {
 
 /// A hostile peer of byte streams for so many seconds, from `seed` on.
 pub fn streams(seed: u64, seconds: u64) -> Command {
-    let mut command = cargo(&["test", "--profile", CHECKED, "-p", "srnic-streams", "--test", "hostile", "--"]);
+    let mut command =
+        cargo(&["test", "--profile", CHECKED, "-p", "srnic-streams", "--test", "hostile", "--"]);
     command.args(["--ignored", "--exact", "anything_for_a_while", "--nocapture"]);
     command.env("SRNIC_FUZZ_SEED", seed.to_string()).env("SRNIC_FUZZ_SECONDS", seconds.to_string());
     command

@@ -134,12 +134,8 @@ mod tests {
         for latency in [false, true] {
             let dir = std::env::temp_dir().join(format!("srnic-quic-{}-{latency}", std::process::id()));
             std::fs::create_dir_all(&dir).expect("a directory of our own");
-            let common = || Common {
-                cert: dir.join("cert"),
-                mtu: 1500,
-                congestion: Congestion::Cubic,
-                cpu: None,
-            };
+            let common =
+                || Common { cert: dir.join("cert"), mtu: 1500, congestion: Congestion::Cubic, cpu: None };
             // Free a moment ago.
             let port = std::net::UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
             let addr = port.expect("a port");

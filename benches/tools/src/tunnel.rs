@@ -134,7 +134,8 @@ fn open(cli: &Cli) -> Result<Endpoint> {
     let sizes = Config { checked: cli.checked, grants: GRANTS, ..Config::default() };
     let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;
     // Blocks may have half of it, and one connection as many as it grants.
-    let most = (2 * one * usize::from(cli.connections)).max(2 * 4 * GRANTS as usize * sizes.block_bytes as usize);
+    let most =
+        (2 * one * usize::from(cli.connections)).max(2 * 4 * GRANTS as usize * sizes.block_bytes as usize);
     let config = Config { memory_max: most, ..sizes };
     Endpoint::new(&device, config).map_err(failed("begin streams"))
 }

@@ -62,7 +62,7 @@ struct Greets;
 
 #[tonic::async_trait]
 impl Greeter for Greets {
-    type chatStream = Pin<Box<dyn Stream<Item = Result<Note, Status>> + Send>>;
+    type ChatStream = Pin<Box<dyn Stream<Item = Result<Note, Status>> + Send>>;
 
     async fn say_hello(&self, request: Request<HelloRequest>) -> Result<Response<HelloReply>, Status> {
         let HelloRequest { name } = request.into_inner();
@@ -73,7 +73,7 @@ impl Greeter for Greets {
     }
 
     /// Sends each note back as it comes.
-    async fn chat(&self, request: Request<Streaming<Note>>) -> Result<Response<Self::chatStream>, Status> {
+    async fn chat(&self, request: Request<Streaming<Note>>) -> Result<Response<Self::ChatStream>, Status> {
         Ok(Response::new(Box::pin(request.into_inner())))
     }
 }

@@ -71,9 +71,12 @@ fn a_disk_in_another_hosts_memory() {
         let refused = disk.read((4 << 20) - 50, &mut before).expect_err("behind the end");
         assert!(refused.to_string().contains("does not have"), "{refused}");
         // The connection goes on.
-        for (op, size, count) in
-            [(Op::Write, 8 << 10, 200), (Op::Read, 8 << 10, 200), (Op::Write, 1 << 20, 8), (Op::Read, 1 << 20, 8)]
-        {
+        for (op, size, count) in [
+            (Op::Write, 8 << 10, 200),
+            (Op::Read, 8 << 10, 200),
+            (Op::Write, 1 << 20, 8),
+            (Op::Read, 1 << 20, 8),
+        ] {
             let begun = Instant::now();
             let load = disk.run(&Workload { op, size, count, depth: 16, span: 4 << 20 }).expect("measured");
             assert_eq!((load.count(), load.bytes), (count as u64, (count * size) as u64));

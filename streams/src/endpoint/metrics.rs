@@ -34,10 +34,20 @@ fn plain(stats: &Stats) -> Vec<Metric> {
         ("streams_registrations", "Regions of memory registered for streams.", Counter, stats.registrations),
         ("streams_made", "Streams that were made, by this end or by the peer.", Counter, stats.made),
         ("streams_rejected", "Requests for a stream that were rejected.", Counter, stats.rejected),
-        ("streams_written_bytes", "Bytes that programs have written to streams.", Counter, stats.bytes_written),
+        (
+            "streams_written_bytes",
+            "Bytes that programs have written to streams.",
+            Counter,
+            stats.bytes_written,
+        ),
         ("streams_read_bytes", "Bytes that programs have read from streams.", Counter, stats.bytes_read),
         ("streams_moved_to_tcp", "How often a stream went over to TCP.", Counter, stats.moved_to_tcp),
-        ("streams_returned_to_rdma", "How often a stream came back to RDMA.", Counter, stats.returned_to_rdma),
+        (
+            "streams_returned_to_rdma",
+            "How often a stream came back to RDMA.",
+            Counter,
+            stats.returned_to_rdma,
+        ),
     ]
     .into_iter()
     .map(|(name, help, kind, value)| Metric { name, help, kind, labels: Vec::new(), value })

@@ -89,7 +89,8 @@ impl Listener {
     pub fn get_request(&self, limit: Duration) -> Result<ConnectionRequest, Error> {
         self.device.check_process()?;
         let end = Instant::now().checked_add(limit);
-        let request = self.service.wait(&self.device, end, Awaited::Port(self.port), |state| self.take(state));
+        let request =
+            self.service.wait(&self.device, end, Awaited::Port(self.port), |state| self.take(state));
         Ok(request.ok_or_else(|| ConnectionError::late(limit, &self.device))?)
     }
 

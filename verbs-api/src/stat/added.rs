@@ -78,7 +78,11 @@ pub fn encode_added(added: &[Metric], families: &mut Families<'_>) -> fmt::Resul
     by_name.into_values().try_for_each(|(metric, values)| encode(metric, values, families))
 }
 
-fn encode(Metric { name, help, kind, .. }: &Metric, values: Values<'_>, families: &mut Families<'_>) -> fmt::Result {
+fn encode(
+    Metric { name, help, kind, .. }: &Metric,
+    values: Values<'_>,
+    families: &mut Families<'_>,
+) -> fmt::Result {
     let units = [("_bytes", Unit::Bytes), ("_seconds", Unit::Seconds)];
     let unit = units.iter().find_map(|(end, unit)| Some((name.strip_suffix(end)?, unit)));
     let (name, unit) = unit.map_or((*name, None), |(name, unit)| (name, Some(unit)));

@@ -50,8 +50,12 @@ impl MetricSource for Counters {
             ("tunnel_sent_bytes", "Bytes that came by TCP and went into streams.", Counter, &self.sent),
             ("tunnel_received_bytes", "Bytes that came by streams and went to TCP.", Counter, &self.received),
         ]
-        .map(|(name, help, kind, value)| {
-            Metric { name, help, kind, labels: Vec::new(), value: value.load(Ordering::Relaxed) }
+        .map(|(name, help, kind, value)| Metric {
+            name,
+            help,
+            kind,
+            labels: Vec::new(),
+            value: value.load(Ordering::Relaxed),
         })
         .to_vec()
     }

@@ -9,8 +9,8 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 use verbs_api::{
-    Access, CompletionQueue, Connector, Device, MemoryRegion, MemoryWindow, QueueCaps, QueuePair, RecvRequest,
-    RemoteAddr, SendData, SendRequest, WcFlags, WcOpcode, WcStatus, WindowType,
+    Access, CompletionQueue, Connector, Device, MemoryRegion, MemoryWindow, QueueCaps, QueuePair,
+    RecvRequest, RemoteAddr, SendData, SendRequest, WcFlags, WcOpcode, WcStatus, WindowType,
 };
 
 /// How long an answer may take.

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use verbs_api::{
-    CompletionQueue, Device, Listener, MemoryRegion, QueueCaps, QueuePair, RecvRequest, SendData, SendRequest,
-    WcOpcode, WcStatus,
+    CompletionQueue, Device, Listener, MemoryRegion, QueueCaps, QueuePair, RecvRequest, SendData,
+    SendRequest, WcOpcode, WcStatus,
 };
 
 /// How long a client may take to be ready.
@@ -50,7 +50,8 @@ pub fn serve(device: &Device, port: u16, disk_bytes: usize, stop: &AtomicBool) -
             };
             let disk = &disk;
             clients.spawn(move || {
-                let mut session = Session { pair, cq, requests, disk, waiting: VecDeque::new(), fetching: VecDeque::new() };
+                let mut session =
+                    Session { pair, cq, requests, disk, waiting: VecDeque::new(), fetching: VecDeque::new() };
                 while !stop.load(Ordering::Relaxed) {
                     match session.turn() {
                         Ok(true) => {}

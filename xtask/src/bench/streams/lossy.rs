@@ -188,9 +188,9 @@ fn table_of_programs(programs: &[Pair]) -> String {
 
 fn paths_json(rows: &[Row]) -> Value {
     let of = |(kind, row): (&Kind, &Row)| {
-        let carriers = CARRIERS.iter().zip(row).map(|((_, name), samples)| {
-            json!({ "carrier": name, "gbps": median(samples), "samples": samples })
-        });
+        let carriers = CARRIERS.iter().zip(row).map(
+            |((_, name), samples)| json!({ "carrier": name, "gbps": median(samples), "samples": samples }),
+        );
         json!({
             "mtu": kind.mtu,
             "loss_percent": kind.trouble.map_or(0, |trouble| trouble.loss_percent),
@@ -230,7 +230,8 @@ mod tests {
 
     #[test]
     fn what_is_claimed_depends_on_the_path() {
-        let row = |tunnel: f64, bbr: Vec<f64>| -> Row { [vec![0.1; 3], bbr, vec![tunnel; 3], vec![], vec![]] };
+        let row =
+            |tunnel: f64, bbr: Vec<f64>| -> Row { [vec![0.1; 3], bbr, vec![tunnel; 3], vec![], vec![]] };
         let rows = [row(1.1, vec![1.2; 3]), row(0.05, vec![]), row(0.9, vec![]), row(0.06, vec![])];
         let kept: Vec<bool> = claims(&rows).iter().map(Claim::is_kept).collect();
         assert_eq!(kept, [true, false, true, false, true]);

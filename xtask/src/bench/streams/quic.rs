@@ -52,8 +52,11 @@ impl Quic {
 
     /// A pair on the loopback interface, each on a CPU of its own where there are two.
     pub fn here(&self, bench: &Bench<'_>, what: What, size: u64, count: u64) -> Result<f64> {
-        let ends =
-            Ends { server: &|program| Command::new(program), client: &|program| Command::new(program), ip: "127.0.0.1" };
+        let ends = Ends {
+            server: &|program| Command::new(program),
+            client: &|program| Command::new(program),
+            ip: "127.0.0.1",
+        };
         let cpus = bench.machine.two_cpus().unwrap_or_default();
         let options = |side: usize| match bench.machine.two_cpus() {
             Some(_) => format!("--cpu {}", cpus[side]),

@@ -93,7 +93,14 @@ pub fn run(bench: &Bench<'_>, quic: &Quic) -> Result<()> {
     bench.write_svg(|path| {
         let title = "Byte streams by the size of a write";
         let names: Vec<String> = cells.iter().map(|cell| bytes(cell.size)).collect();
-        chart::lines_marked(path, title, ["bytes of a write", "Gb/s"], &names, &lines(&cells), &marks(&cells, best))
+        chart::lines_marked(
+            path,
+            title,
+            ["bytes of a write", "Gb/s"],
+            &names,
+            &lines(&cells),
+            &marks(&cells, best),
+        )
     })?;
     rounds.end
 }
@@ -202,12 +209,22 @@ fn keys(cells: &[Cell], alone: &Alone) -> Map<String, Value> {
 /// What is claimed of the figures.
 fn claims(keys: &Map<String, Value>) -> Vec<Claim> {
     [
-        ("throughput of the chosen way over the best way's, worst size", "chosen_of_best_gbps", Limit::AtLeast(0.9)),
-        ("latency of the best way over the chosen way's, worst size", "chosen_of_best_latency", Limit::AtLeast(0.9)),
+        (
+            "throughput of the chosen way over the best way's, worst size",
+            "chosen_of_best_gbps",
+            Limit::AtLeast(0.9),
+        ),
+        (
+            "latency of the best way over the chosen way's, worst size",
+            "chosen_of_best_latency",
+            Limit::AtLeast(0.9),
+        ),
         ("half a round trip of 64 B over a SEND's", "lat_64b_vs_send", Limit::AtMost(1.5)),
         ("1 MiB writes over `srnic write-bw`", "bw_1mib_vs_write", Limit::AtLeast(0.85)),
     ]
-    .map(|(what, key, limit)| Claim::new(what, limit, keys.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN)))
+    .map(|(what, key, limit)| {
+        Claim::new(what, limit, keys.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN))
+    })
     .to_vec()
 }
 

@@ -23,11 +23,7 @@ impl Thresholds {
     /// The place of the way of writes of this size: 0 by SEND, 1 by WRITE, 2 by READ.
     pub fn way(self, size: u64) -> usize {
         let is_from = |from: Option<u64>| from.is_some_and(|from| size >= from);
-        if is_from(self.read_from) {
-            2
-        } else {
-            usize::from(is_from(self.write_from))
-        }
+        if is_from(self.read_from) { 2 } else { usize::from(is_from(self.write_from)) }
     }
 
     /// Those of the sizes measured with which the worst size, in throughput or latency, is nearest
@@ -65,7 +61,8 @@ impl Thresholds {
 
 impl fmt::Display for Thresholds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let from = |from: Option<u64>| from.map_or_else(|| "never".to_owned(), |from| format!("from {from} B"));
+        let from =
+            |from: Option<u64>| from.map_or_else(|| "never".to_owned(), |from| format!("from {from} B"));
         write!(f, "WRITE {}, READ {}", from(self.write_from), from(self.read_from))
     }
 }
