@@ -1,5 +1,5 @@
-//! Examples of what runs over srnic's streams, and of the request flow of sK-RDMA below them: each a
-//! server, a client, and a load that measures.
+//! Examples of what runs over srnic's streams, and of the request flow of sK-RDMA below them: each
+//! a server, a client, and a load that measures.
 #![forbid(unsafe_code)]
 
 pub mod block;

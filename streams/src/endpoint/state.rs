@@ -26,6 +26,9 @@ const INLINE: u32 = 48;
 const FIRST_LINKS: u32 = 4;
 /// What a peer may do, to windows that are bound to its queue pair; no region allows it.
 const ACCESS: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
+/// A try of 1.07 s, of which there are eight: a peer of a thousand streams on a busy processor may
+/// be silent for a second, and nothing else carries them.
+const TIMEOUT: u8 = 18;
 /// Those of a stream that may go on over TCP: it is to do so within a second.
 const MOVING_KEEPALIVE: core::time::Duration = core::time::Duration::from_millis(200);
 /// A try of 16.8 ms, of which there are six.
@@ -143,7 +146,7 @@ impl State {
         };
         let mut pair = self.domain.queue_pair(&self.cq, &self.cq).caps(caps).access(ACCESS);
         pair = match &link.moves {
-            None => pair.keepalive(KEEPALIVE),
+            None => pair.keepalive(KEEPALIVE).timeout(TIMEOUT),
             Some(_) => pair.keepalive(MOVING_KEEPALIVE).timeout(MOVING_TIMEOUT).retry_cnt(MOVING_RETRIES),
         };
         let mut pair = pair.build()?;
