@@ -10,15 +10,16 @@ use srnic_streams::protocol::{
     Arrival, Connection, Descriptor, EXTRA_RECEIVES, Fate, Features, Header, Hello, Message, Reading,
     Received, Room, Slot,
 };
+use wire::Pmtu;
 
 const SENDERS: usize = 128;
 /// Bytes of a receive with the header.
 const CHUNK: usize = 8192;
 const PAYLOAD: usize = CHUNK - Header::BYTES;
 /// Bytes that each sender writes at once, and how often.
-const BURST: u64 = 64 << 10;
-const BURSTS: u64 = 2;
-/// Between the bursts: all of them take 0.7 ms of the link, so each begins behind the one before.
+const BURST: u64 = 32 << 10;
+const BURSTS: u64 = 3;
+/// Between the bursts: each takes 0.4 ms of the link, so each begins behind the one before.
 const APART_NS: u64 = 3_000_000;
 /// Bytes after which a stream's repeat: no power of two, so that no message is like another.
 const PERIOD: usize = 65_521;
@@ -212,7 +213,7 @@ fn incast(congestion: CongestionAlgorithm, receives: u32) -> Outcome {
     assert_eq!(receiver, RECEIVER);
     let slots = receives + EXTRA_RECEIVES;
     let caps = QueueCaps { max_send_wr: slots, max_recv_wr: slots, ..QueueCaps::default() };
-    let qp = QpOptions { congestion, caps, ..QpOptions::default() };
+    let qp = QpOptions { congestion, caps, pmtu: Pmtu::B4096, ..QpOptions::default() };
     let mut streams: Vec<Stream> = (0..SENDERS)
         .map(|number| {
             let sender = rig.add_node();

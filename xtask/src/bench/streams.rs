@@ -31,6 +31,6 @@ pub fn run(options: &Options) -> Result<()> {
         lossy::prepare()?;
     }
     let bench = Bench::new(&options.rest)?;
-    let quic = quic::Quic::build()?;
+    let quic = quic::Quic::new(options.rest.tools.as_deref())?;
     if options.lossy { lossy::run(&bench, &quic) } else { sizes::run(&bench, &quic) }
 }

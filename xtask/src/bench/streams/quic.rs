@@ -43,8 +43,11 @@ pub struct Ends<'a> {
 }
 
 impl Quic {
-    /// Builds it.
-    pub fn build() -> Result<Self> {
+    /// Takes it from a directory, or builds it.
+    pub fn new(directory: Option<&Path>) -> Result<Self> {
+        if let Some(directory) = directory {
+            return Ok(Self { program: directory.join(PROGRAM) });
+        }
         println!("building quic-peer, which is QUIC by quinn");
         repo::run(cargo(&["build", "--profile", RELEASE, "-p", PACKAGE]))?;
         Ok(Self { program: repo::target_directory()?.join(RELEASE).join(PROGRAM) })
