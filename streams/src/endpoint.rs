@@ -3,15 +3,18 @@
 mod attempt;
 mod blocks;
 pub(crate) mod link;
+mod metrics;
 pub(crate) mod moving;
 mod sending;
 mod service;
 mod state;
 pub(crate) mod tcp;
+mod waiters;
 
 pub(crate) use attempt::{Attempt, RDMA_FIRST, unless_absent};
 pub(crate) use service::Service;
 pub(crate) use state::State;
+pub(crate) use waiters::On;
 
 use crate::config::Config;
 use crate::error::Setup;
@@ -41,6 +44,12 @@ pub struct Stats {
     pub violations: [u64; Violation::ALL.len()],
     /// Messages with bytes of streams that were sent, in the order of [`Way::ALL`].
     pub sent: [u64; Way::ALL.len()],
+    /// Bytes that programs have written to streams.
+    pub bytes_written: u64,
+    /// Bytes that programs have read from streams.
+    pub bytes_read: u64,
+    /// Streams that were made, by this end or by the peer.
+    pub made: u64,
     /// Streams that TCP carries now.
     pub over_tcp: usize,
     /// How often a stream went over to TCP because RDMA had failed.
@@ -63,6 +72,16 @@ pub enum Way {
 impl Way {
     /// All of them, in the order of their counters.
     pub const ALL: [Self; 3] = [Self::Send, Self::Write, Self::Read];
+}
+
+impl core::fmt::Display for Way {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Send => "send",
+            Self::Write => "write",
+            Self::Read => "read",
+        })
+    }
 }
 
 impl Stats {

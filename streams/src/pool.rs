@@ -2,6 +2,7 @@
 
 use crate::error::Setup;
 use crate::protocol::Descriptor;
+use std::collections::BTreeSet;
 use verbs_api::{Access, MemoryRegion, MemoryWindow, ProtectionDomain, QueuePair, Sge, WindowType};
 
 /// Bytes of a slab, as long as a chunk is not longer.
@@ -51,14 +52,47 @@ struct Slab {
     free: Vec<u32>,
 }
 
+/// All slabs of one size.
+struct Shelf {
+    cut: Cut,
+    slabs: usize,
+    /// Those with a chunk that is free.
+    open: BTreeSet<usize>,
+    /// Those of which nobody has a chunk.
+    unused: BTreeSet<usize>,
+}
+
+impl Shelf {
+    const fn new(cut: Cut) -> Self {
+        Self { cut, slabs: 0, open: BTreeSet::new(), unused: BTreeSet::new() }
+    }
+
+    /// What is known of a slab that has so many free chunks now.
+    fn note(&mut self, slab: usize, free: usize) {
+        set(&mut self.open, slab, free > 0);
+        set(&mut self.unused, slab, free == self.cut.chunks);
+    }
+}
+
+fn set(of: &mut BTreeSet<usize>, slab: usize, is_in: bool) {
+    if is_in {
+        of.insert(slab);
+    } else {
+        of.remove(&slab);
+    }
+}
+
 /// Slabs that are registered once. A slab that is free as a whole goes when another of its size is,
 /// too.
 pub struct Pool {
     domain: ProtectionDomain,
-    small: Cut,
-    large: Cut,
+    small: Shelf,
+    large: Shelf,
     memory_max: usize,
     slabs: Vec<Option<Slab>>,
+    /// Places in `slabs` that have none.
+    vacant: Vec<usize>,
+    memory: usize,
     registrations: u64,
 }
 
@@ -67,19 +101,32 @@ impl Pool {
     pub fn new(domain: ProtectionDomain, small: usize, large: usize, memory_max: usize) -> Self {
         Self {
             domain,
-            small: Cut::new(small, memory_max),
-            large: Cut::new(large, memory_max / 2),
+            small: Shelf::new(Cut::new(small, memory_max)),
+            large: Shelf::new(Cut::new(large, memory_max / 2)),
             memory_max,
             slabs: Vec::new(),
+            vacant: Vec::new(),
+            memory: 0,
             registrations: 0,
         }
     }
 
-    const fn cut(&self, size: Size) -> Cut {
+    const fn shelf(&self, size: Size) -> &Shelf {
         match size {
-            Size::Small => self.small,
-            Size::Large => self.large,
+            Size::Small => &self.small,
+            Size::Large => &self.large,
         }
+    }
+
+    const fn shelf_mut(&mut self, size: Size) -> &mut Shelf {
+        match size {
+            Size::Small => &mut self.small,
+            Size::Large => &mut self.large,
+        }
+    }
+
+    const fn cut(&self, size: Size) -> Cut {
+        self.shelf(size).cut
     }
 
     /// Slabs registered since the beginning.
@@ -88,14 +135,13 @@ impl Pool {
     }
 
     /// Bytes that are registered.
-    pub fn memory(&self) -> usize {
-        self.slabs.iter().flatten().map(|slab| slab.region.len()).sum()
+    pub const fn memory(&self) -> usize {
+        self.memory
     }
 
     /// Returns `true` if there is no small chunk and can be none before one comes back.
-    #[cfg(feature = "tokio")]
     pub fn is_exhausted(&self) -> bool {
-        !self.may_grow(Size::Small) && self.with_free(Size::Small).is_none()
+        self.small.open.is_empty() && !self.may_grow(Size::Small)
     }
 
     /// A small chunk.
@@ -111,26 +157,21 @@ impl Pool {
     /// # Errors
     /// As [`take`](Self::take).
     pub fn take_of(&mut self, size: Size) -> Result<Chunk, Setup> {
-        let slab = match self.with_free(size) {
-            Some(slab) => slab,
+        let at = match self.shelf(size).open.first() {
+            Some(at) => *at,
             None => self.grow(size)?,
         };
-        let index = self.slabs[slab].as_mut().and_then(|slab| slab.free.pop());
         let full = Setup::PoolFull { max: self.memory_max };
-        index.map(|index| Chunk { slab: u32::try_from(slab).unwrap_or(u32::MAX), index }).ok_or(full)
-    }
-
-    /// A slab with a free chunk of this size.
-    fn with_free(&self, size: Size) -> Option<usize> {
-        let has_free =
-            |slab: &Option<Slab>| matches!(slab, Some(slab) if slab.size == size && !slab.free.is_empty());
-        self.slabs.iter().position(has_free)
+        let Some(Some(slab)) = self.slabs.get_mut(at) else { return Err(full) };
+        let index = slab.free.pop().ok_or(full)?;
+        let left = slab.free.len();
+        self.shelf_mut(size).note(at, left);
+        Ok(Chunk { slab: u32::try_from(at).unwrap_or(u32::MAX), index })
     }
 
     fn may_grow(&self, size: Size) -> bool {
-        let cut = self.cut(size);
-        let same = self.slabs.iter().flatten().filter(|slab| slab.size == size).count();
-        same < cut.slabs_max && self.memory() + cut.slab_bytes() <= self.memory_max
+        let Shelf { cut, slabs, .. } = self.shelf(size);
+        *slabs < cut.slabs_max && self.memory + cut.slab_bytes() <= self.memory_max
     }
 
     fn grow(&mut self, size: Size) -> Result<usize, Setup> {
@@ -144,24 +185,36 @@ impl Pool {
         let access = Access::LOCAL_WRITE | Access::MW_BIND;
         let region = self.domain.register(cut.slab_bytes(), access)?;
         let count = u32::try_from(cut.chunks).unwrap_or(u32::MAX);
-        let slab = Slab { region, size, free: (0..count).rev().collect() };
         self.registrations += 1;
-        let place = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
-        if place == self.slabs.len() {
-            self.slabs.push(None);
+        self.memory += region.len();
+        let slab = Some(Slab { region, size, free: (0..count).rev().collect() });
+        let at = self.vacant.pop().unwrap_or(self.slabs.len());
+        if at == self.slabs.len() {
+            self.slabs.push(slab);
+        } else {
+            self.slabs[at] = slab;
         }
-        self.slabs[place] = Some(slab);
-        Ok(place)
+        let shelf = self.shelf_mut(size);
+        shelf.slabs += 1;
+        shelf.note(at, cut.chunks);
+        Ok(at)
     }
 
     /// Lets go of the slabs of large chunks that nobody uses.
     fn shrink(&mut self) {
-        for at in 0..self.slabs.len() {
-            let is_large = self.slabs[at].as_ref().is_some_and(|slab| slab.size == Size::Large);
-            if is_large && self.is_free(at) {
-                self.slabs[at] = None;
-            }
+        while let Some(at) = self.large.unused.first().copied() {
+            self.discard(at);
         }
+    }
+
+    /// Lets go of a slab that nobody uses.
+    fn discard(&mut self, at: usize) {
+        let Some(slab) = self.slabs.get_mut(at).and_then(Option::take) else { return };
+        self.memory -= slab.region.len();
+        self.vacant.push(at);
+        let shelf = self.shelf_mut(slab.size);
+        shelf.slabs -= 1;
+        shelf.note(at, 0);
     }
 
     /// Takes a chunk back.
@@ -169,18 +222,12 @@ impl Pool {
         let at = chunk.slab as usize;
         let Some(Some(slab)) = self.slabs.get_mut(at) else { return };
         slab.free.push(chunk.index);
-        let size = slab.size;
-        let is_same = |at: usize| self.slabs[at].as_ref().is_some_and(|slab| slab.size == size);
-        let another = (0..self.slabs.len()).any(|other| other != at && is_same(other) && self.is_free(other));
-        if another && self.is_free(at) {
-            self.slabs[at] = None;
+        let (size, free) = (slab.size, slab.free.len());
+        let shelf = self.shelf_mut(size);
+        shelf.note(at, free);
+        if free == shelf.cut.chunks && shelf.unused.len() > 1 {
+            self.discard(at);
         }
-    }
-
-    /// Returns `true` if there is such a slab and nobody has a chunk of it.
-    fn is_free(&self, at: usize) -> bool {
-        let slab = self.slabs.get(at).and_then(Option::as_ref);
-        slab.is_some_and(|slab| slab.free.len() == self.cut(slab.size).chunks)
     }
 
     /// The region of a chunk and where the chunk begins in it.

@@ -2,7 +2,7 @@
 
 use crate::endpoint::moving::{self, Move};
 use crate::endpoint::tcp::Outbox;
-use crate::endpoint::{Service, State};
+use crate::endpoint::{On, Service, State};
 use crate::error::{Error, Setup};
 use crate::protocol::Hello;
 use core::net::SocketAddr;
@@ -50,28 +50,34 @@ impl Inner {
     /// Waits until `call` has a result, for the time that `timeout` says.
     fn wait<T>(
         &self,
-        timeout: &AtomicU64,
+        (timeout, on): (&AtomicU64, On),
         call: impl FnMut(&mut State) -> Option<io::Result<T>>,
     ) -> io::Result<T> {
         let end = match timeout.load(Ordering::Relaxed) {
             0 => None,
             nanos => Instant::now().checked_add(Duration::from_nanos(nanos)),
         };
-        self.service.wait(end, call).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+        self.service.wait(end, on, call).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.wait(&self.read_timeout, |state| {
+        self.wait((&self.read_timeout, On::Read(self.id)), |state| {
             let Some((link, pool)) = state.link(self.id) else { return Some(Err(gone())) };
             link.read(pool, buffer)
         })
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.wait(&self.write_timeout, |state| {
+        self.wait((&self.write_timeout, On::Write(self.id)), |state| {
             let Some((link, pool)) = state.link(self.id) else { return Some(Err(gone())) };
             link.write(pool, parts)
         })
+    }
+
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        let mut state = self.service.lock();
+        let peer = state.link(self.id).and_then(|(link, _)| link.peer_addr());
+        peer.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     fn shut(&self) -> io::Result<()> {
@@ -105,9 +111,7 @@ impl Stream {
         let out = Outbox::start(&socket)?;
         let (id, generation) = service.call(|state| -> Result<_, Setup> {
             let id = state.add_link(own, Some(moves))?;
-            if let Some((link, pool)) = state.link(id) {
-                link.connected_by_tcp(pool, Arc::clone(&out), addr, peer);
-            }
+            state.connected_by_tcp(id, Arc::clone(&out), addr, peer);
             Ok((id, state.generation(id)))
         })?;
         let stream = Self::new(service, id);
@@ -128,9 +132,7 @@ impl Stream {
     /// # Errors
     /// [`io::ErrorKind::NotConnected`].
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        let mut state = self.inner.service.lock();
-        let peer = state.link(self.inner.id).and_then(|(link, _)| link.peer_addr());
-        peer.ok_or_else(|| io::ErrorKind::NotConnected.into())
+        self.inner.peer_addr()
     }
 
     /// Ends the direction that this end writes: the peer reads what was written, and then the end.
@@ -167,6 +169,18 @@ impl Stream {
     /// [`io::ErrorKind::InvalidInput`] for a time of zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         set(&self.inner.write_timeout, timeout)
+    }
+
+    /// How long a read waits; `None`: for ever.
+    #[must_use]
+    pub fn read_timeout(&self) -> Option<Duration> {
+        get(&self.inner.read_timeout)
+    }
+
+    /// How long a write waits for room; `None`: for ever.
+    #[must_use]
+    pub fn write_timeout(&self) -> Option<Duration> {
+        get(&self.inner.write_timeout)
     }
 
     /// Reads what there is, or has the task woken when there may be more.
@@ -215,6 +229,11 @@ fn set(place: &AtomicU64, timeout: Option<Duration>) -> io::Result<()> {
     Ok(())
 }
 
+fn get(place: &AtomicU64) -> Option<Duration> {
+    let nanos = place.load(Ordering::Relaxed);
+    (nanos > 0).then(|| Duration::from_nanos(nanos))
+}
+
 /// The half of a stream that reads.
 pub struct ReadHalf {
     inner: Arc<Inner>,
@@ -225,6 +244,30 @@ pub struct WriteHalf {
     inner: Arc<Inner>,
 }
 
+impl ReadHalf {
+    /// Whom the stream is connected to.
+    ///
+    /// # Errors
+    /// As [`Stream::peer_addr`].
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.peer_addr()
+    }
+
+    /// Sets how long a read waits, as [`Stream::set_read_timeout`].
+    ///
+    /// # Errors
+    /// As [`Stream::set_read_timeout`].
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        set(&self.inner.read_timeout, timeout)
+    }
+
+    /// How long a read waits; `None`: for ever.
+    #[must_use]
+    pub fn read_timeout(&self) -> Option<Duration> {
+        get(&self.inner.read_timeout)
+    }
+}
+
 impl WriteHalf {
     /// Ends the direction, as dropping this half does.
     ///
@@ -232,6 +275,28 @@ impl WriteHalf {
     /// As [`Stream::shutdown_write`].
     pub fn shutdown(&self) -> io::Result<()> {
         self.inner.shut()
+    }
+
+    /// Whom the stream is connected to.
+    ///
+    /// # Errors
+    /// As [`Stream::peer_addr`].
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.peer_addr()
+    }
+
+    /// Sets how long a write waits for room, as [`Stream::set_write_timeout`].
+    ///
+    /// # Errors
+    /// As [`Stream::set_write_timeout`].
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        set(&self.inner.write_timeout, timeout)
+    }
+
+    /// How long a write waits for room; `None`: for ever.
+    #[must_use]
+    pub fn write_timeout(&self) -> Option<Duration> {
+        get(&self.inner.write_timeout)
     }
 }
 

@@ -277,17 +277,17 @@ fn who_is_no_end_of_a_stream_is_rejected_and_counted() {
     assert_eq!(hostile.endpoint.stats().streams, 0);
 }
 
-#[test]
-fn whatever_comes_nothing_hangs_and_nobody_else_suffers() {
-    let hostile = Hostile::new("fuzz");
-    let friend = Endpoint::open("sim:streams-fuzz", small()).expect("an endpoint");
+/// A peer that sends anything, on a connection of each seed, beside a friend whose bytes go on.
+fn anything(name: &str, seeds: impl Iterator<Item = u64>) {
+    let hostile = Hostile::new(name);
+    let friend = Endpoint::open(&format!("sim:streams-{name}"), small()).expect("an endpoint");
     let (mut one, mut other) = scope(|threads| {
         let accepts = threads.spawn(|| hostile.listener.accept_within(LIMIT));
         let one = friend.connect(hostile.listener.local_addr(), LIMIT).expect("connected");
         (one, accepts.join().expect("no panic").expect("accepted").expect("in time"))
     });
-    let mut ended = 0;
-    for seed in 0..CONNECTIONS {
+    let (mut connections, mut ended) = (0, 0);
+    for seed in seeds {
         let mut numbers = Numbers(seed);
         let (mut peer, mut stream) = hostile.peer();
         let count = 1 + numbers.below(MESSAGES);
@@ -296,6 +296,7 @@ fn whatever_comes_nothing_hangs_and_nobody_else_suffers() {
         // All that came, and then the end or an error: no hang.
         let mut came = Vec::new();
         ended += u64::from(stream.read_to_end(&mut came).is_err());
+        connections += 1;
         assert!(came.len() <= small().receives as usize * small().chunk_bytes as usize, "seed {seed}");
         let said = bytes(seed, 2000);
         let mut heard = vec![0; said.len()];
@@ -303,14 +304,31 @@ fn whatever_comes_nothing_hangs_and_nobody_else_suffers() {
         other.read_exact(&mut heard).expect("read");
         assert!(heard == said, "seed {seed}");
     }
-    assert!(ended > CONNECTIONS / 2, "{ended} ended by an error");
-    assert!(hostile.violations() > CONNECTIONS / 2, "{} violations", hostile.violations());
+    println!("{connections} connections, {ended} ended by an error, {} violations", hostile.violations());
+    assert!(ended > connections / 2, "{ended} ended by an error");
+    assert!(hostile.violations() > connections / 2, "{} violations", hostile.violations());
     drop((one, other));
     let end = Instant::now() + LIMIT;
     while hostile.endpoint.stats().streams > 0 {
         assert!(Instant::now() < end, "connections are left");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn whatever_comes_nothing_hangs_and_nobody_else_suffers() {
+    anything("fuzz", 0..CONNECTIONS);
+}
+
+/// For as long, and from the seed on, as `cargo xtask fuzz --streams` says.
+#[test]
+#[ignore = "it takes as long as it is told to: cargo xtask fuzz --streams"]
+fn anything_for_a_while() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let seconds = number("SRNIC_FUZZ_SECONDS").unwrap_or(60);
+    let from = number("SRNIC_FUZZ_SEED").unwrap_or(1000);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    anything("fuzz-long", (from..).take_while(|_| Instant::now() < end));
 }
 
 #[test]

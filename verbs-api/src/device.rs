@@ -23,7 +23,7 @@ use crate::memory::ProtectionDomain;
 use crate::nic::Hears;
 use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
-use crate::stat::StatServer;
+use crate::stat::{MetricSource, Sources, StatServer};
 use core::net::IpAddr;
 use core::time::Duration;
 use datapath::counters::Counters;
@@ -35,7 +35,7 @@ use datapath::queue::{self, Handed, SendQueue};
 use datapath::sched::TenantId;
 use datapath::seed::Numbers;
 use memif::FRAME_OVERHEAD;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wire::Pmtu;
 
 /// An open RDMA device. Clones name the same one; it closes when the last object made from it is
@@ -62,6 +62,8 @@ struct Inner {
     psns: Mutex<Numbers>,
     /// Tells who asks what goes on here.
     stat: Option<StatServer>,
+    /// What programs add to that.
+    sources: Arc<Sources>,
     /// Tells of asynchronous events, once somebody wants to know.
     bell: OnceLock<Arc<Bell>>,
     /// The connection manager of the device, once it has one.
@@ -113,6 +115,12 @@ impl Device {
     #[inline]
     pub fn progress(&self) -> Turn {
         if self.inner.driver.is_polled() { self.inner.shared.try_turn() } else { Turn::default() }
+    }
+
+    /// Adds metrics of the program's to those that the device tells at `stat=`, for as long as
+    /// their source exists. Without `stat=` nobody asks for them.
+    pub fn add_metrics(&self, source: Weak<dyn MetricSource>) {
+        self.inner.sources.add(source);
     }
 
     /// Says that nobody will poll for a while: a device with [`Driver::Hybrid`] has its thread

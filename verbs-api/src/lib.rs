@@ -170,7 +170,7 @@ pub use queue_pair::{
 pub use rdma_cm::{CmError, Dialect, Disagreement, Stats as CmStats};
 pub use shared_receive::SharedReceiveQueue;
 pub use spec::{DeviceSpec, Hugepages, MemifDriver, Role, SpecError, Transport};
-pub use stat::StatAddress;
+pub use stat::{Metric, MetricKind, MetricSource, StatAddress};
 pub use tenant::Tenant;
 pub use wire::cm::RejReason;
 pub use wire::{Pmtu, WireMode};

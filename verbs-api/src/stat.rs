@@ -5,6 +5,7 @@
 //! pays for it only while somebody asks. It speaks HTTP, as Prometheus does, over TCP or a UNIX
 //! socket. It waits for nobody alone: visitors are served side by side, each within a limit.
 
+mod added;
 mod address;
 mod facts;
 mod families;
@@ -14,6 +15,8 @@ mod names;
 mod tenants;
 mod visitor;
 
+pub(crate) use added::Sources;
+pub use added::{Metric, MetricKind, MetricSource};
 pub use address::StatAddress;
 pub(crate) use facts::Facts;
 
@@ -58,7 +61,10 @@ impl Drop for StatServer {
     fn drop(&mut self) {
         // Fails only if the counter is at its end, far above the one that it is raised to.
         let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
+        // What a source drops may be the last of the device: then this is the thread itself.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != thread::current().id()
+        {
             // A panic of it has shown itself; there is nothing to add.
             let _ = thread.join();
         }

@@ -1,24 +1,41 @@
-//! Tasks that wait for one thing, each of which may be cancelled at any time.
+//! Tasks and threads that wait for one thing, each of which may give up at any time.
 
 use core::task::Waker;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Wake;
+use std::thread::{self, Thread};
 
-/// The wakers of futures that wait for one thing. A future that goes [removes](Self::remove) its
-/// own, so that there are no more than futures.
+/// The wakers of those that wait for one thing. A future that goes, or a thread that waits no more,
+/// [removes](Self::remove) its own, so that there are no more than who waits.
 #[derive(Default)]
 pub(crate) struct Wakers {
     waiting: BTreeMap<u64, Waker>,
-    #[cfg(feature = "async")]
     next: u64,
 }
 
-/// A future's place among [`Wakers`]; it has none before it waits. Places are not given twice, so
-/// that an old one is nobody else's.
-#[cfg(feature = "async")]
+/// A place among [`Wakers`]; who waits has none before it does. Places are not given twice, so that
+/// an old one is nobody else's.
 #[derive(Clone, Copy)]
 pub(crate) struct Place(Option<u64>);
 
-#[cfg(feature = "async")]
+/// Ends a thread's sleep.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Wakes the calling thread from [`thread::park_timeout`].
+pub(crate) fn thread_waker() -> Waker {
+    thread_local! {
+        static OWN: Waker = Waker::from(Arc::new(Unpark(thread::current())));
+    }
+    OWN.with(Waker::clone)
+}
+
 impl Place {
     pub const fn new() -> Self {
         Self(None)
@@ -31,17 +48,15 @@ impl Wakers {
     pub fn take(&mut self) -> Vec<Waker> {
         core::mem::take(&mut self.waiting).into_values().collect()
     }
-}
 
-#[cfg(feature = "async")]
-impl Wakers {
     /// Returns `true` if nobody waits.
+    #[cfg(feature = "async")]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// The future of this place waits with this waker from now on. Returns the one that it had
-    /// before, to be dropped without the lock.
+    /// Who has this place waits with this waker from now on. Returns the one that it had before, to
+    /// be dropped without the lock.
     #[must_use]
     pub fn insert(&mut self, place: &mut Place, waker: &Waker) -> Option<Waker> {
         let key = *place.0.get_or_insert_with(|| {
@@ -51,7 +66,7 @@ impl Wakers {
         self.waiting.insert(key, waker.clone())
     }
 
-    /// The future of this place waits no more. Returns its waker, to be dropped without the lock.
+    /// Who has this place waits no more. Returns its waker, to be dropped without the lock.
     #[must_use]
     pub fn remove(&mut self, place: Place) -> Option<Waker> {
         self.waiting.remove(&place.0?)

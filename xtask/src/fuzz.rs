@@ -1,7 +1,9 @@
-//! `cargo xtask fuzz`: a hostile peer on the deterministic network.
+//! `cargo xtask fuzz`: a hostile peer on the deterministic network, or one of byte streams.
+
+use std::process::Command;
 
 use crate::error::Result;
-use crate::repo::{self, cargo};
+use crate::repo::{self, CHECKED, cargo};
 use crate::setup;
 
 /// Plays rounds from `seed` on for so many seconds, or one.
@@ -13,4 +15,22 @@ pub fn run(seed: u64, seconds: Option<u64>) -> Result<()> {
         command.args(["--seconds", &seconds.to_string()]);
     }
     repo::run(command)
+}
+
+/// How long a hostile peer of streams plays with the tests.
+pub const STREAMS_SECONDS: u64 = 60;
+
+/// Plays a hostile peer of byte streams from `seed` on.
+pub fn run_streams(seed: u64, seconds: Option<u64>) -> Result<()> {
+    setup::implied(setup::BUILD)?;
+    repo::run(streams(seed, seconds.unwrap_or(STREAMS_SECONDS)))
+}
+
+/// A hostile peer of byte streams for so many seconds, from `seed` on.
+pub fn streams(seed: u64, seconds: u64) -> Command {
+    let mut command =
+        cargo(&["test", "--profile", CHECKED, "-p", "srnic-streams", "--test", "hostile", "--"]);
+    command.args(["--ignored", "--exact", "anything_for_a_while", "--nocapture"]);
+    command.env("SRNIC_FUZZ_SEED", seed.to_string()).env("SRNIC_FUZZ_SECONDS", seconds.to_string());
+    command
 }

@@ -10,13 +10,14 @@ use crate::interrupt;
 use crate::process::Process;
 
 const INTERVAL: Duration = Duration::from_millis(5);
-/// The kernel's tables of TCP sockets. A socket of IPv6 may serve IPv4 as well.
-const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
-/// Waits until somebody listens at `port`, `limit` at most, or `server` has ended.
+/// Waits until somebody listens at `port` in the network of `server`, `limit` at most, or it has
+/// ended.
 pub fn wait(server: &mut Process, port: u16, limit: Duration) -> Result<()> {
+    // A socket of IPv6 may serve IPv4 as well.
+    let tables = ["tcp", "tcp6"].map(|name| format!("/proc/{}/net/{name}", server.id()));
     wait_until(server, limit, &format!("at port {port}"), || {
-        TABLES.iter().any(|table| listens(&fs::read_to_string(table).unwrap_or_default(), port))
+        tables.iter().any(|table| listens(&fs::read_to_string(table).unwrap_or_default(), port))
     })
 }
 

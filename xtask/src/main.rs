@@ -23,6 +23,7 @@ mod interrupt;
 mod lint;
 mod listening;
 mod machine;
+mod netns;
 mod nics;
 mod packages;
 mod probe;
@@ -106,6 +107,9 @@ enum Task {
     },
     /// Let a hostile peer speak raw packets to live engines on the deterministic network
     Fuzz {
+        /// Instead let one send anything over byte streams, for a minute without --seconds
+        #[arg(long)]
+        streams: bool,
         /// First seed
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -161,7 +165,8 @@ fn run(task: Task) -> Result<()> {
         Task::Test { nics: Some(part), .. } => nics::run(&part),
         Task::Test { all, .. } => test::run(all),
         Task::Sim { seed, seeds } => sim::run(seed, seeds),
-        Task::Fuzz { seed, seconds } => fuzz::run(seed, seconds),
+        Task::Fuzz { streams: true, seed, seconds } => fuzz::run_streams(seed, seconds),
+        Task::Fuzz { seed, seconds, .. } => fuzz::run(seed, seconds),
         Task::Dropin => dropin::run(),
         Task::Dist => dist::run(),
         Task::Bench(request) => bench::run(&request),

@@ -13,6 +13,8 @@ use crate::interrupt;
 
 /// How long one of a pair may take to end once the other has.
 const GRACE: Duration = Duration::from_secs(30);
+/// How long a process may take to say something that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often they are looked at.
 const INTERVAL: Duration = Duration::from_millis(5);
 /// Lines of a failed process's errors that are shown.
@@ -46,6 +48,24 @@ impl Process {
     /// How it ended; `None` while it runs.
     pub fn status(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(|e| Error(format!("cannot wait for {}: {e}", self.name)))
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it has said `text` on standard error.
+    pub fn wait_for(&mut self, text: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !fs::read(&self.errors).is_ok_and(|said| String::from_utf8_lossy(&said).contains(text)) {
+            interrupt::check()?;
+            if self.is_done()? || Instant::now() > deadline {
+                return Err(self.failed(&format!("did not say `{text}`")));
+            }
+            sleep(INTERVAL);
+        }
+        Ok(())
     }
 
     /// Returns `true` if it ended well; an error if it ended otherwise.
@@ -122,6 +142,19 @@ pub fn watch(server: &mut Process, client: &mut Process, limit: Duration) -> Res
         }
         sleep(INTERVAL);
     }
+}
+
+/// Watches a process until it ended well, within `limit`.
+pub fn watch_one(process: &mut Process, limit: Duration) -> Result<()> {
+    let deadline = Instant::now() + limit;
+    while !process.is_done()? {
+        interrupt::check()?;
+        if Instant::now() > deadline {
+            return Err(process.failed("does not come to an end"));
+        }
+        sleep(INTERVAL);
+    }
+    Ok(())
 }
 
 /// A TCP port that was free just now.

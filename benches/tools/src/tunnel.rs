@@ -1,5 +1,6 @@
 //! TCP connections through a path that RDMA crosses better, for programs that nobody changes.
 
+mod counters;
 mod relay;
 
 use crate::between;
@@ -7,18 +8,22 @@ use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::{interrupt, program};
 use clap::{ArgGroup, ArgMatches, Parser};
+use counters::Counters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use srnic_streams::{Config, Endpoint, Listener, Stats, Stream, Transport};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use verbs_api::{Device, DeviceSpec, Driver, Role};
 
 /// How long either side of a connection may take to be there.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Blocks that a connection grants its peer once it moves much: so many that a path of some
+/// milliseconds and gigabits a second is full, and none while it does not.
+const GRANTS: u32 = 16;
 /// How long a wait lasts until somebody looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -96,6 +101,9 @@ fn run(cli: &Cli) -> Result<()> {
         // The command line does not allow it.
         (None, None) => return Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
     };
+    let counters: Arc<Counters> = Arc::default();
+    let source: Weak<Counters> = Arc::downgrade(&counters);
+    endpoint.device().add_metrics(source);
     let open: Arc<()> = Arc::default();
     let mut watch = Watch::default();
     while interrupt::check().is_ok() {
@@ -104,10 +112,10 @@ fn run(cli: &Cli) -> Result<()> {
             sleep(LOOK);
             continue;
         }
-        let (coming, counted) = (next(&end)?, Arc::clone(&open));
+        let (coming, counted, counters) = (next(&end)?, Arc::clone(&open), Arc::clone(&counters));
         if let Some(coming) = coming {
             thread::spawn(move || {
-                coming.carry();
+                coming.carry(&counters);
                 drop(counted);
             });
         }
@@ -123,10 +131,12 @@ fn open(cli: &Cli) -> Result<Endpoint> {
     // Those that end have theirs for a while.
     let device = Device::builder().driver(Driver::THREAD).max_qps(2 * u32::from(cli.connections));
     let device = device.open_spec(&cli.device.clone().or_role(role)).map_err(Error::Verbs)?;
-    let sizes = Config { checked: cli.checked, ..Config::default() };
+    let sizes = Config { checked: cli.checked, grants: GRANTS, ..Config::default() };
     let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;
-    // Blocks may have half of it.
-    let config = Config { memory_max: 2 * one * usize::from(cli.connections), ..sizes };
+    // Blocks may have half of it, and one connection as many as it grants.
+    let most =
+        (2 * one * usize::from(cli.connections)).max(2 * 4 * GRANTS as usize * sizes.block_bytes as usize);
+    let config = Config { memory_max: most, ..sizes };
     Endpoint::new(&device, config).map_err(failed("begin streams"))
 }
 
@@ -217,7 +227,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl Coming {
     /// Makes the other side, and carries the connection to its end.
-    fn carry(self) {
+    fn carry(self, counters: &Counters) {
         let (name, made) = match self {
             Self::Tcp(tcp, from, endpoint, peer) => {
                 let made = tcp.set_nonblocking(false).and_then(|()| endpoint.connect_over(peer, PATIENCE));
@@ -238,10 +248,15 @@ impl Coming {
         let begun = Instant::now();
         match made {
             Ok((tcp, stream)) => {
-                let outcome = relay::relay(&tcp, &stream);
+                counters.begin();
+                let outcome = relay::relay(&tcp, &stream, counters);
+                counters.end(outcome.is_broken());
                 program::say(format_args!("{name}: {outcome}, {:.3} s", begun.elapsed().as_secs_f64()));
             }
-            Err(error) => program::say(format_args!("{name}: not connected: {error}")),
+            Err(error) => {
+                counters.refuse();
+                program::say(format_args!("{name}: not connected: {error}"));
+            }
         }
     }
 }

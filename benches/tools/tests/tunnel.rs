@@ -4,6 +4,8 @@
 #[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,16 +29,23 @@ struct Tunnel {
 
 impl Tunnel {
     fn new(name: &str) -> Self {
+        Self::with(name, &[])
+    }
+
+    /// Both ends with these options.
+    fn with(name: &str, options: &[&str]) -> Self {
         let place = Place::new(name);
         let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
         let to = server.local_addr().expect("its address").to_string();
         let entry = SocketAddr::from(([127, 0, 0, 1], place.port));
         let device = format!("{LOSS}memif:{}", place.path("memif").display());
-        let mut there = start(&device, &["--checked", "--accept", "7471", "--to", &to]);
+        let accepts = ["--checked", "--accept", "7471", "--to", &to];
+        let mut there = start(&device, &[&accepts, options].concat());
         there.wait_for("accepts at");
         // The server's device has the first address of the pair.
         let entry_text = entry.to_string();
-        let mut here = start(&device, &["--checked", "--listen", &entry_text, "--peer", "10.77.0.1:7471"]);
+        let listens = ["--checked", "--listen", &entry_text, "--peer", "10.77.0.1:7471"];
+        let mut here = start(&device, &[&listens, options].concat());
         here.wait_for("listens at");
         Self { server, entry, here, there, _place: place }
     }
@@ -103,6 +112,44 @@ fn many_connections_carry_their_bytes_and_their_ends() {
         let echoes: Vec<JoinHandle<()>> = (0..CONNECTIONS).map(|_| echo(tunnel.accept())).collect();
         echoes.into_iter().for_each(|echo| echo.join().expect("no panic"));
     });
+    tunnel.end();
+}
+
+/// Connections at once, as many as a tunnel takes.
+const MOST: u32 = 1000;
+
+/// A thousand programs are connected before one of them says a word, and then each hears its own.
+#[test]
+fn a_thousand_connections_are_open_at_once() {
+    // Each has a socket at either side.
+    let limit = getrlimit(Resource::Nofile);
+    let needed = 2 * u64::from(MOST) + 200;
+    if limit.current.is_some_and(|now| now < needed) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit }).expect("descriptors");
+    }
+    let tunnel = Tunnel::with("tunnel-most", &["--connections", &MOST.to_string()]);
+    let (clients, servers): (Vec<TcpStream>, Vec<TcpStream>) = scope(|threads| {
+        let accepts = threads.spawn(|| (0..MOST).map(|_| tunnel.accept()).collect());
+        let clients = (0..MOST).map(|_| tunnel.connect()).collect();
+        (clients, accepts.join().expect("no panic"))
+    });
+    for (number, mut client) in (0..MOST).zip(&clients) {
+        client.write_all(&number.to_le_bytes()).expect("written");
+    }
+    let mut heard = BTreeSet::new();
+    for mut server in &servers {
+        let mut word = [0; 4];
+        server.read_exact(&mut word).expect("read");
+        assert!(heard.insert(u32::from_le_bytes(word)), "{word:?} came twice");
+        server.write_all(&word).expect("written");
+    }
+    assert_eq!(heard, (0..MOST).collect());
+    for (number, mut client) in (0..MOST).zip(&clients) {
+        let mut word = [0; 4];
+        client.read_exact(&mut word).expect("read");
+        assert_eq!(u32::from_le_bytes(word), number);
+    }
+    drop((clients, servers));
     tunnel.end();
 }
 

@@ -9,6 +9,7 @@ use super::Way;
 use super::blocks::Blocks;
 use super::moving::Move;
 use super::sending::{Sends, Sent};
+use super::waiters::Waiters;
 use crate::config::{Config, FETCHES};
 use crate::error::{Error, Setup};
 use crate::pool::{Chunk, Pool};
@@ -16,7 +17,6 @@ use crate::protocol::{
     Arrival, Connection, Descriptor, End, Fate, Header, Hello, Message, Reading, Received, Slot, Violation,
 };
 use core::net::SocketAddr;
-use core::task::Waker;
 use std::io;
 use verbs_api::{Completion, RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus};
 
@@ -28,6 +28,27 @@ const BIND_ID: u64 = 2 << 32;
 const FETCH_ID: u64 = 3 << 32;
 /// Bytes that a checksum is computed of at once.
 const STRIDE: usize = 4096;
+
+/// What connections have carried.
+#[derive(Clone, Copy, Default)]
+pub struct Carried {
+    /// Messages by their ways.
+    pub sent: [u64; Way::ALL.len()],
+    /// Bytes that the program has written.
+    pub written: u64,
+    /// Bytes that it has read.
+    pub read: u64,
+}
+
+impl Carried {
+    /// The sum.
+    pub fn plus(mut self, more: &Self) -> Self {
+        self.sent.iter_mut().zip(more.sent).for_each(|(sum, more)| *sum += more);
+        self.written += more.written;
+        self.read += more.read;
+        self
+    }
+}
 
 pub struct Link {
     protocol: Connection,
@@ -55,16 +76,18 @@ pub struct Link {
     lent: Vec<Slot>,
     /// What has completed there.
     early: Vec<Completion>,
-    /// Messages by their ways.
-    pub sent: [u64; Way::ALL.len()],
+    /// What it has carried.
+    pub carried: Carried,
     /// What the queue pair failed with first.
     failure: Option<WcStatus>,
     /// Nobody has its stream any more.
     dropped: bool,
     /// Its violation was counted.
     counted: bool,
-    pub reader: Option<Waker>,
-    pub writer: Option<Waker>,
+    /// Who waits for bytes.
+    pub readers: Waiters,
+    /// Who waits for room.
+    pub writers: Waiters,
 }
 
 impl Link {
@@ -89,12 +112,12 @@ impl Link {
             fetching: 0,
             lent: Vec::new(),
             early: Vec::new(),
-            sent: [0; Way::ALL.len()],
+            carried: Carried::default(),
             failure: None,
             dropped: false,
             counted: false,
-            reader: None,
-            writer: None,
+            readers: Waiters::default(),
+            writers: Waiters::default(),
         };
         for slot in 0..config.posted() {
             match pool.take() {
@@ -319,6 +342,7 @@ impl Link {
             }
             done += len;
         }
+        self.carried.read += done as u64;
         self.pump(pool);
         if done > 0 || buffer.is_empty() {
             return Some(Ok(done));

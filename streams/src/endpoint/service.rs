@@ -2,20 +2,23 @@
 
 use super::moving;
 use super::state::State;
+use super::waiters::{On, thread_waker};
 use crate::config::Config;
 use crate::error::Setup;
 use crate::protocol::Hello;
 use core::time::Duration;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use verbs_api::{CompletionChannel, Device};
 
 /// How long who waits polls before it sleeps.
 const POLLING: Duration = Duration::from_micros(50);
+/// Threads that poll at once. More would wait for each other's lock.
+const POLLERS: usize = 2;
 /// How long the thread leaves the endpoint to those who poll.
 const LEAVE: Duration = Duration::from_millis(1);
-/// How long the thread sleeps at once; it also looks whether it is to end.
+/// How long the endpoint's thread sleeps at once; it also looks whether it is to end.
 const NAP: Duration = Duration::from_millis(50);
 /// How often somebody looks for streams in want of another carrier.
 const LOOK: Duration = Duration::from_millis(20);
@@ -25,8 +28,6 @@ const LINGER: Duration = Duration::from_secs(5);
 /// What the threads that use an endpoint share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Something has happened.
-    changed: Condvar,
     /// Nobody polls any more, or the thread is to end.
     unattended: Condvar,
     /// A stream may be in want of another carrier.
@@ -43,9 +44,6 @@ impl Shared {
     pub fn call<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let result = call(&mut state);
-        if state.sleeping > 0 {
-            self.changed.notify_all();
-        }
         wake_without(state);
         result
     }
@@ -58,15 +56,6 @@ impl Shared {
         }
     }
 
-    /// Takes in what has happened, and tells those who sleep.
-    fn process(&self, state: &mut State) -> bool {
-        let happened = state.process();
-        if happened && state.sleeping > 0 {
-            self.changed.notify_all();
-        }
-        happened
-    }
-
     fn serve(&self) {
         let mut state = self.lock();
         while !state.stopping {
@@ -77,7 +66,7 @@ impl Shared {
             }
             // The queue has a channel. What comes after the arming makes an event.
             let _ = state.cq.arm(false);
-            self.process(&mut state);
+            state.process();
             wake_without(state);
             // Fails if the system cannot wait; then it is asked again.
             let _ = self.channel.wait(NAP);
@@ -107,8 +96,10 @@ impl Service {
     pub fn start(device: &Device, config: &Config) -> Result<Arc<Self>, Setup> {
         let channel = device.create_channel()?;
         let state = Mutex::new(State::new(device, &channel, config)?);
-        let (changed, unattended, moves) = (Condvar::new(), Condvar::new(), Condvar::new());
-        let shared = Arc::new(Shared { state, changed, unattended, moves, channel });
+        let (unattended, moves) = (Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { state, unattended, moves, channel });
+        let source: Weak<Shared> = Arc::downgrade(&shared);
+        device.add_metrics(source);
         let served = Arc::clone(&shared);
         let thread = thread::Builder::new().name("srnic-streams".to_owned());
         let thread = Some(thread.spawn(move || served.serve())?);
@@ -157,18 +148,27 @@ impl Service {
         &self.config
     }
 
-    /// Calls `ready` until it returns something or `end` is reached, and drives the endpoint
-    /// meanwhile: polls for a short time, then sleeps.
-    pub fn wait<T>(&self, end: Option<Instant>, mut ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+    /// Calls `ready` until it returns something or `end` is reached, each time that something has
+    /// happened to what it waits `on`. Drives the endpoint meanwhile: polls for a short time, then
+    /// sleeps.
+    pub fn wait<T>(
+        &self,
+        end: Option<Instant>,
+        on: On,
+        mut ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> Option<T> {
         let mut state = self.lock();
         if let Some(found) = ready(&mut state) {
             wake_without(state);
             return Some(found);
         }
+        if state.polling >= POLLERS {
+            return sleep(&self.shared, state, end, on, ready);
+        }
         state.polling += 1;
         let begun = Instant::now();
         loop {
-            self.shared.process(&mut state);
+            state.process();
             let found = ready(&mut state);
             let now = Instant::now();
             let late = end.is_some_and(|end| now >= end);
@@ -184,29 +184,33 @@ impl Service {
             thread::yield_now();
             state = self.lock();
         }
-        self.sleep(state, end, ready)
-    }
-
-    fn sleep<'a, T>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        end: Option<Instant>,
-        mut ready: impl FnMut(&mut State) -> Option<T>,
-    ) -> Option<T> {
         self.shared.unattended.notify_one();
-        loop {
-            let left = end.map_or(NAP, |end| end.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return None;
-            }
-            state.sleeping += 1;
-            let waited = self.shared.changed.wait_timeout(state, left.min(NAP));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            state.sleeping -= 1;
-            if let Some(found) = ready(&mut state) {
-                wake_without(state);
-                return Some(found);
-            }
+        sleep(&self.shared, state, end, on, ready)
+    }
+}
+
+/// Sleeps until `ready` returns something or `end` is reached. Only what happens to that which it
+/// waits `on` wakes it: of a thousand that sleep, one.
+fn sleep<'a, T>(
+    shared: &'a Shared,
+    mut state: MutexGuard<'a, State>,
+    end: Option<Instant>,
+    on: On,
+    mut ready: impl FnMut(&mut State) -> Option<T>,
+) -> Option<T> {
+    let waker = thread_waker();
+    loop {
+        state.wait(on, &waker);
+        wake_without(state);
+        match end.map(|end| end.saturating_duration_since(Instant::now())) {
+            None => thread::park(),
+            Some(left) => thread::park_timeout(left),
+        }
+        state = shared.lock();
+        let found = ready(&mut state);
+        if found.is_some() || end.is_some_and(|end| Instant::now() >= end) {
+            wake_without(state);
+            return found;
         }
     }
 }
@@ -214,7 +218,7 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         let end = Instant::now() + LINGER;
-        self.wait(Some(end), |state| state.is_empty().then_some(()));
+        self.wait(Some(end), On::Empty, |state| state.is_empty().then_some(()));
         let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let mut state = self.shared.lock();
         state.clear();

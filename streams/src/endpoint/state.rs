@@ -1,14 +1,18 @@
 //! What an endpoint has under its lock: the completion queue, the pool and the connections.
 
-use super::link::{Carrier, Link};
+use super::Stats;
+use super::link::{Carried, Carrier, Link};
 use super::moving::Move;
-use super::{Stats, Way};
+use super::tcp::Outbox;
+use super::waiters::{On, Waiters};
 use crate::config::Config;
 use crate::error::Setup;
 use crate::pool::Pool;
 use crate::protocol::{Header, Hello, Violation};
+use core::net::SocketAddr;
 use core::task::Waker;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use verbs_api::{
     Access, Completion, CompletionChannel, CompletionQueue, Device, PreparedQueuePair, ProtectionDomain,
     QueueCaps, QueuePair,
@@ -22,6 +26,9 @@ const INLINE: u32 = 48;
 const FIRST_LINKS: u32 = 4;
 /// What a peer may do, to windows that are bound to its queue pair; no region allows it.
 const ACCESS: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
+/// A try of 1.07 s, of which there are eight: a peer of a thousand streams on a busy processor may
+/// be silent for a second, and nothing else carries them.
+const TIMEOUT: u8 = 18;
 /// Those of a stream that may go on over TCP: it is to do so within a second.
 const MOVING_KEEPALIVE: core::time::Duration = core::time::Duration::from_millis(200);
 /// A try of 16.8 ms, of which there are six.
@@ -40,20 +47,24 @@ pub(crate) struct State {
     next_id: u64,
     config: Config,
     domain: ProtectionDomain,
-    /// Writers that wait for memory.
-    starved: Vec<u64>,
-    /// Tasks to wake once the lock is free.
+    /// Streams whose writers wait for memory.
+    starved: BTreeSet<u64>,
+    /// Connections that are over, or may be.
+    over: Vec<u64>,
+    /// Who waits until there is no connection any more.
+    leavers: Waiters,
+    /// Tasks and threads to wake once the lock is free.
     pub wakers: Vec<Waker>,
     rejected: u64,
     violations: [u64; Violation::ALL.len()],
-    /// Messages by their ways, of connections that are over.
-    sent: [u64; Way::ALL.len()],
+    /// What connections that are over have carried.
+    past: Carried,
+    /// Connections that were made.
+    made: u64,
     moved_to_tcp: u64,
     returned_to_rdma: u64,
     /// Threads that wait and poll meanwhile.
     pub polling: usize,
-    /// Threads that wait asleep.
-    pub sleeping: usize,
     pub stopping: bool,
 }
 
@@ -68,38 +79,37 @@ impl State {
             next_id: 0,
             config: *config,
             domain,
-            starved: Vec::new(),
+            starved: BTreeSet::new(),
+            over: Vec::new(),
+            leavers: Waiters::default(),
             wakers: Vec::new(),
             rejected: 0,
             violations: [0; Violation::ALL.len()],
-            sent: [0; Way::ALL.len()],
+            past: Carried::default(),
+            made: 0,
             moved_to_tcp: 0,
             returned_to_rdma: 0,
             polling: 0,
-            sleeping: 0,
             stopping: false,
         })
     }
 
     pub fn stats(&self) -> Stats {
+        let carried = self.links.values().fold(self.past, |sum, link| sum.plus(&link.carried));
         Stats {
             streams: self.links.len(),
             memory: self.pool.memory(),
             registrations: self.pool.registrations(),
             rejected: self.rejected,
             violations: self.violations,
-            sent: self.sent(),
+            sent: carried.sent,
+            bytes_written: carried.written,
+            bytes_read: carried.read,
+            made: self.made,
             over_tcp: self.links.values().filter(|link| link.is_by_tcp()).count(),
             moved_to_tcp: self.moved_to_tcp,
             returned_to_rdma: self.returned_to_rdma,
         }
-    }
-
-    /// Messages by their ways, of all connections that there are and were.
-    fn sent(&self) -> [u64; Way::ALL.len()] {
-        let mut sent = self.sent;
-        self.links.values().for_each(|link| add(&mut sent, link.sent));
-        sent
     }
 
     pub fn is_empty(&self) -> bool {
@@ -136,7 +146,7 @@ impl State {
         };
         let mut pair = self.domain.queue_pair(&self.cq, &self.cq).caps(caps).access(ACCESS);
         pair = match &link.moves {
-            None => pair.keepalive(KEEPALIVE),
+            None => pair.keepalive(KEEPALIVE).timeout(TIMEOUT),
             Some(_) => pair.keepalive(MOVING_KEEPALIVE).timeout(MOVING_TIMEOUT).retry_cnt(MOVING_RETRIES),
         };
         let mut pair = pair.build()?;
@@ -173,6 +183,15 @@ impl State {
                 link.moves = None;
             }
             link.connected(&mut self.pool, pair, peer);
+            self.made += 1;
+        }
+    }
+
+    /// The connection by TCP is there.
+    pub fn connected_by_tcp(&mut self, id: u64, out: Arc<Outbox>, addr: SocketAddr, peer: &Hello) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.connected_by_tcp(&mut self.pool, out, addr, peer);
+            self.made += 1;
         }
     }
 
@@ -220,7 +239,7 @@ impl State {
     #[cfg(feature = "tokio")]
     pub fn wake_reader(&mut self, id: u64, waker: &Waker) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.reader = Some(waker.clone());
+            link.readers.set_task(waker);
         }
     }
 
@@ -228,35 +247,63 @@ impl State {
     #[cfg(feature = "tokio")]
     pub fn wake_writer(&mut self, id: u64, waker: &Waker) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.writer = Some(waker.clone());
-            if self.pool.is_exhausted() && !self.starved.contains(&id) {
-                self.starved.push(id);
+            link.writers.set_task(waker);
+            self.note_hunger(id);
+        }
+    }
+
+    /// Has the thread woken when something has happened to what it waits for.
+    pub fn wait(&mut self, on: On, waker: &Waker) {
+        match on {
+            On::Read(id) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.readers.add_thread(waker);
+                }
             }
+            On::Write(id) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.writers.add_thread(waker);
+                    self.note_hunger(id);
+                }
+            }
+            On::Empty => self.leavers.add_thread(waker),
+        }
+    }
+
+    /// The writer of this stream may wait for memory.
+    fn note_hunger(&mut self, id: u64) {
+        if self.pool.is_exhausted() {
+            self.starved.insert(id);
         }
     }
 
     /// The program has done something to this connection that whoever waits for it must see.
     pub fn rouse(&mut self, id: u64) {
         if let Some(link) = self.links.get_mut(&id) {
-            self.wakers.extend(link.reader.take());
-            self.wakers.extend(link.writer.take());
+            self.wakers.extend(link.readers.take());
+            self.wakers.extend(link.writers.take());
         }
     }
 
     /// There may be memory for those that wait for it.
     fn feed(&mut self) {
         for id in core::mem::take(&mut self.starved) {
-            self.wakers.extend(self.links.get_mut(&id).and_then(|link| link.writer.take()));
+            if let Some(link) = self.links.get_mut(&id) {
+                self.wakers.extend(link.writers.take());
+            }
         }
     }
 
     /// The connection is over, or was never made.
     pub fn forget(&mut self, id: u64) {
         if let Some(mut link) = self.links.remove(&id) {
-            add(&mut self.sent, link.sent);
+            self.past = self.past.plus(&link.carried);
             self.by_qpn.retain(|_, of| *of != id);
             link.release(&mut self.pool);
             self.feed();
+        }
+        if self.links.is_empty() {
+            self.wakers.extend(self.leavers.take());
         }
         // What it has completed until now is nobody's, and must not be taken for that of a later
         // queue pair of its number.
@@ -268,8 +315,8 @@ impl State {
         let happened = self.take_completions();
         if happened {
             self.feed();
-            self.reap();
         }
+        self.reap();
         happened
     }
 
@@ -312,6 +359,9 @@ impl State {
                 *count += 1;
             }
         }
+        if self.links.get(&id).is_some_and(Link::is_over) {
+            self.over.push(id);
+        }
         self.rouse(id);
     }
 
@@ -344,9 +394,9 @@ impl State {
 
     /// Forgets the connections that are over.
     fn reap(&mut self) {
-        let over: Vec<u64> =
-            self.links.iter().filter(|(_, link)| link.is_over()).map(|(id, _)| *id).collect();
-        over.into_iter().for_each(|id| self.forget(id));
+        while let Some(id) = self.over.pop() {
+            self.reap_one(id);
+        }
     }
 
     /// Forgets this connection if it is over already.
@@ -361,10 +411,6 @@ impl State {
         let all: Vec<u64> = self.links.keys().copied().collect();
         all.into_iter().for_each(|id| self.forget(id));
     }
-}
-
-fn add(sum: &mut [u64; Way::ALL.len()], more: [u64; Way::ALL.len()]) {
-    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
 fn new_pool(domain: &ProtectionDomain, config: &Config) -> Pool {

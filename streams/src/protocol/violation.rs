@@ -70,6 +70,28 @@ impl Violation {
         Self::Grant,
         Self::Offer,
     ];
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::Version => "version",
+            Self::Kind => "kind",
+            Self::Flags => "flags",
+            Self::Length => "length",
+            Self::Position => "position",
+            Self::Taken => "taken",
+            Self::Credit => "credit",
+            Self::Overrun => "overrun",
+            Self::Checksum => "checksum",
+            Self::AfterFin => "after_fin",
+            Self::Unannounced => "unannounced",
+            Self::Descriptor => "descriptor",
+            Self::Grant => "grant",
+            Self::Offer => "offer",
+        }
+    }
 }
 
 /// The reason that a Reset gives.

@@ -3,7 +3,7 @@
 use super::connector::GRACE;
 use super::error::{ConnectionError, Obstacle};
 use super::link::Link;
-use super::service::{Phase, State};
+use super::service::{Awaited, Phase, State};
 use crate::error::Error;
 use crate::queue_pair::{PreparedQueuePair, QueuePair};
 #[cfg(feature = "async")]
@@ -102,7 +102,7 @@ impl Connecting {
             *patience = Some(patience.map_or(limit, |patience| patience.max(limit)));
         }
         let end = Instant::now().checked_add(limit);
-        match link.service.wait(&link.device, end, |state| step(state, link)) {
+        match link.service.wait(&link.device, end, Awaited::Connection(link.id), |state| step(state, link)) {
             Some(step) => self.advance(step),
             None => Err(self.late(link, limit).into()),
         }

@@ -1,8 +1,8 @@
 //! The connection of a queue pair that was made by address, as the queue pair holds it.
 
-use super::service::Service;
 #[cfg(feature = "async")]
 use super::service::State;
+use super::service::{Awaited, Service};
 use crate::device::Device;
 #[cfg(feature = "async")]
 use crate::wakers::Place;
@@ -61,7 +61,7 @@ impl Link {
     pub fn disconnect(&self, limit: Duration) -> bool {
         self.service.call(&self.device, |state, now| state.manager.close(now, self.id));
         let end = Instant::now().checked_add(limit);
-        let over = self.service.wait(&self.device, end, |state| {
+        let over = self.service.wait(&self.device, end, Awaited::Connection(self.id), |state| {
             let over = state.is_over(self.id);
             (over || !self.device.link_up()).then_some(())
         });

@@ -3,7 +3,7 @@
 use super::connecting::Connecting;
 use super::error::{ConnectionError, without_padding};
 use super::link::Link;
-use super::service::{Service, State};
+use super::service::{Awaited, Service, State};
 use crate::device::Device;
 use crate::error::Error;
 use crate::queue_pair::PreparedQueuePair;
@@ -89,7 +89,8 @@ impl Listener {
     pub fn get_request(&self, limit: Duration) -> Result<ConnectionRequest, Error> {
         self.device.check_process()?;
         let end = Instant::now().checked_add(limit);
-        let request = self.service.wait(&self.device, end, |state| self.take(state));
+        let request =
+            self.service.wait(&self.device, end, Awaited::Port(self.port), |state| self.take(state));
         Ok(request.ok_or_else(|| ConnectionError::late(limit, &self.device))?)
     }
 

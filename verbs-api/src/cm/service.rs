@@ -12,9 +12,7 @@ use crate::driver::{Driver, PollBackoff};
 use crate::error::Error;
 use crate::shared::{Attendant, Shared};
 use crate::trace;
-#[cfg(feature = "async")]
-use crate::wakers::Place;
-use crate::wakers::Wakers;
+use crate::wakers::{Place, Wakers, thread_waker};
 use core::net::IpAddr;
 use core::task::Waker;
 use core::time::Duration;
@@ -24,7 +22,8 @@ use datapath::qp::state::QpState;
 use datapath::time::Time;
 use rdma_cm::{Agreed, CommId, Config, Event, Failure, Manager, Question, Request, Stats};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 /// The counters of a device's connection manager.
@@ -41,6 +40,9 @@ pub struct ConnectionStats {
 
 /// Nanoseconds after which a MAD that waits for an Ethernet address is tried again.
 const RESOLVING: u64 = 1_000_000;
+/// How long who waits sleeps at most. Longer than this only what does not say so would have it
+/// wait, such as a link that goes down.
+const NAP: Duration = Duration::from_millis(100);
 
 /// How far a connection that a program holds has come.
 pub(super) enum Phase {
@@ -63,8 +65,17 @@ struct Held {
     qpn: Option<u32>,
     /// The queue pair was in ERR when the end came: a failure was first, or this end has ended it.
     was_in_err: bool,
-    /// Tasks that wait for what happens next.
+    /// Tasks and threads that wait for what happens next.
     wakers: Wakers,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Awaited {
+    /// Something that happens to a connection.
+    Connection(CommId),
+    /// A request at a port.
+    Port(u16),
 }
 
 /// Who is told of what happens to a connection, instead of its being held (`raw::Connections`).
@@ -101,7 +112,7 @@ struct Port {
     /// Who is told of requests, which do not wait here then.
     sink: Option<Arc<dyn ConnectionSink>>,
     requests: VecDeque<CommId>,
-    /// Tasks that wait for one.
+    /// Tasks and threads that wait for one.
     wakers: Wakers,
 }
 
@@ -123,8 +134,6 @@ pub(super) struct State {
 /// The connection manager of a device.
 pub(crate) struct Service {
     state: Mutex<State>,
-    /// Something has happened to a connection or a port.
-    changed: Condvar,
 }
 
 impl Service {
@@ -146,7 +155,7 @@ impl Service {
             services: BTreeMap::new(),
             leaving: BTreeSet::new(),
         };
-        let service = Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() });
+        let service = Arc::new(Self { state: Mutex::new(state) });
         device.shared().set_attendant(Arc::clone(&service) as Arc<dyn Attendant>);
         Ok(service)
     }
@@ -168,39 +177,39 @@ impl Service {
     fn work(&self, mut state: MutexGuard<'_, State>, shared: &Shared) {
         let wakers = state.work(shared);
         drop(state);
-        if let Some(wakers) = wakers {
-            self.changed.notify_all();
-            wakers.into_iter().for_each(Waker::wake);
-        }
+        wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// Waits until `look` finds something, or until `end`, or an error.
+    /// Waits until `look` finds something of what is `awaited`, or until `end`.
     pub(super) fn wait<R>(
         &self,
         device: &Device,
         end: Option<Instant>,
+        awaited: Awaited,
         mut look: impl FnMut(&mut State) -> Option<R>,
     ) -> Option<R> {
         let mut backoff = PollBackoff::new();
+        let mut place = Place::new();
         loop {
             let turn = device.progress();
             let mut state = self.lock();
-            if let Some(found) = look(&mut state) {
-                return Some(found);
-            }
+            let found = look(&mut state);
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return None;
+            if found.is_some() || left.is_zero() {
+                // It goes without the lock.
+                let _own = state.wait_no_more(awaited, place);
+                drop(state);
+                return found;
             }
             if device.driver() == Driver::Inline {
                 drop(state);
                 backoff.wait_after_poll(device.shared(), turn.received + turn.sent > 0, left);
             } else {
-                // Longer than this only what does not say so would have us wait, such as a link
-                // that goes down.
-                let left = left.min(Duration::from_millis(100));
+                // Each thread is woken by what it waits for alone: of a thousand that connect, one.
+                let _before = state.wait_for(awaited, &mut place, &thread_waker());
+                drop(state);
                 device.stop_polling();
-                drop(self.changed.wait_timeout(state, left));
+                thread::park_timeout(left.min(NAP));
             }
         }
     }
@@ -408,9 +417,27 @@ impl State {
         self.is_over(id) && self.held.get(&id).is_some_and(|held| !held.was_in_err)
     }
 
-    /// A future learns of the next thing that happens to it. Returns the waker that the future had,
-    /// to be dropped without the lock.
-    #[cfg(feature = "async")]
+    /// A thread learns of what happens next. Returns the waker that it had, to be dropped without
+    /// the lock.
+    #[must_use]
+    fn wait_for(&mut self, awaited: Awaited, place: &mut Place, waker: &Waker) -> Option<Waker> {
+        match awaited {
+            Awaited::Connection(id) => self.wake_for(id, place, waker),
+            Awaited::Port(port) => self.wake_for_request(port, place, waker),
+        }
+    }
+
+    /// A thread waits no more. Returns its waker, to be dropped without the lock.
+    #[must_use]
+    fn wait_no_more(&mut self, awaited: Awaited, place: Place) -> Option<Waker> {
+        match awaited {
+            Awaited::Connection(id) => self.forget(id, place),
+            Awaited::Port(port) => self.forget_request(port, place),
+        }
+    }
+
+    /// Who waits learns of the next thing that happens to it. Returns the waker that it had, to be
+    /// dropped without the lock.
     pub fn wake_for(&mut self, id: CommId, place: &mut Place, waker: &Waker) -> Option<Waker> {
         self.held.get_mut(&id)?.wakers.insert(place, waker)
     }
@@ -423,8 +450,7 @@ impl State {
         self.wake_for(id, place, waker)
     }
 
-    /// A future that waited for it is gone. Returns its waker, to be dropped without the lock.
-    #[cfg(feature = "async")]
+    /// Who waited for it does so no more. Returns its waker, to be dropped without the lock.
     pub fn forget(&mut self, id: CommId, place: Place) -> Option<Waker> {
         self.held.get_mut(&id)?.wakers.remove(place)
     }
@@ -475,16 +501,13 @@ impl State {
         self.ports.get_mut(&port)?.requests.pop_front()
     }
 
-    /// A future learns of the listener's next request. Returns the waker that the future had, to be
-    /// dropped without the lock.
-    #[cfg(feature = "async")]
+    /// Who waits learns of the listener's next request. Returns the waker that it had, to be dropped
+    /// without the lock.
     pub fn wake_for_request(&mut self, port: u16, place: &mut Place, waker: &Waker) -> Option<Waker> {
         self.ports.get_mut(&port)?.wakers.insert(place, waker)
     }
 
-    /// A future that waited for a request is gone. Returns its waker, to be dropped without the
-    /// lock.
-    #[cfg(feature = "async")]
+    /// Who waited for a request does so no more. Returns its waker, to be dropped without the lock.
     pub fn forget_request(&mut self, port: u16, place: Place) -> Option<Waker> {
         self.ports.get_mut(&port)?.wakers.remove(place)
     }

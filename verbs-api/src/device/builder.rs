@@ -231,6 +231,7 @@ impl DeviceBuilder {
             link_mtu: None,
             psns: Mutex::new(config.seed.numbers(Purpose::Psns)),
             stat: None,
+            sources: Arc::default(),
             bell: OnceLock::new(),
             connections: Mutex::new(None),
         };
@@ -267,7 +268,8 @@ impl Device {
         inner.link_mtu = spec.link_mtu();
         if let Some(address) = &spec.stat {
             let shared = Arc::clone(&inner.shared);
-            let facts = Facts { shared, ip: inner.ip, driver: inner.driver };
+            let sources = Arc::clone(&inner.sources);
+            let facts = Facts { shared, ip: inner.ip, driver: inner.driver, sources };
             inner.stat = Some(StatServer::start(address, facts)?);
         }
         Ok(())

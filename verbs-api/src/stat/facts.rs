@@ -1,5 +1,6 @@
 //! A device as it is at one moment, for who looks into it.
 
+use super::added::{Metric, Sources};
 use super::metrics;
 use crate::driver::Driver;
 use crate::shared::Shared;
@@ -14,6 +15,8 @@ pub struct Facts {
     pub shared: Arc<Shared>,
     pub ip: IpAddr,
     pub driver: Driver,
+    /// Who has more to tell.
+    pub sources: Arc<Sources>,
 }
 
 /// What a device has counted, and its queue pairs, at one moment.
@@ -32,6 +35,8 @@ pub struct Sample {
     pub tenants: Vec<TenantReport>,
     /// Where the time of sampled operations goes, if some are.
     pub latency: Option<LatencyReport>,
+    /// What the program adds.
+    pub added: Vec<Metric>,
 }
 
 impl Facts {
@@ -43,6 +48,8 @@ impl Facts {
     }
 
     fn sample(&self) -> Option<Sample> {
+        // Before the engine stops: sources may wait for who calls it.
+        let added = self.sources.metrics();
         let mut nic = self.shared.call()?;
         let now = nic.now();
         Some(Sample {
@@ -59,6 +66,7 @@ impl Facts {
             queue_pairs: nic.core().reports(now),
             tenants: nic.core().tenants(),
             latency: nic.core().latency(),
+            added,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeCounterValue, EncodeLabelValue, EncodeMetric as _,
+    DescriptorEncoder, EncodeCounterValue, EncodeLabelSet, EncodeLabelValue, EncodeMetric as _,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -27,12 +27,12 @@ impl Families<'_> {
         gauge.encode(self.0.encode_descriptor(name, help, None, MetricType::Gauge)?)
     }
 
-    pub fn counters<V: EncodeLabelValue, C: EncodeCounterValue, const N: usize>(
+    pub fn counters<L: EncodeLabelSet, C: EncodeCounterValue>(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<&Unit>,
-        values: impl IntoIterator<Item = (Labels<V, N>, C)>,
+        values: impl IntoIterator<Item = (L, C)>,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Counter)?;
         for (labels, value) in values {
@@ -41,12 +41,12 @@ impl Families<'_> {
         Ok(())
     }
 
-    pub fn gauges<V: EncodeLabelValue, const N: usize>(
+    pub fn gauges<L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<&Unit>,
-        values: impl IntoIterator<Item = (Labels<V, N>, f64)>,
+        values: impl IntoIterator<Item = (L, f64)>,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
         for (labels, value) in values {

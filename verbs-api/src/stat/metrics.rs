@@ -1,5 +1,6 @@
 //! The metrics of a device in the text format of OpenMetrics, which Prometheus reads.
 
+use super::added::encode_added;
 use super::facts::Sample;
 use super::families::Families;
 use super::latency::encode_latency;
@@ -38,7 +39,8 @@ impl Collector for Sample {
         }
         encode_queue_pairs(&self.queue_pairs, &mut families)?;
         encode_tenants(&self.tenants, &mut families)?;
-        encode_latency(self.latency.as_ref(), &mut families)
+        encode_latency(self.latency.as_ref(), &mut families)?;
+        encode_added(&self.added, &mut families)
     }
 }
 

@@ -92,8 +92,20 @@ pub fn lines(
     names: &[String],
     lines: &[Line<'_>],
 ) -> Result<()> {
+    lines_marked(path, title, [x, y], names, lines, &[])
+}
+
+/// Draws lines as [`lines`] does, and upright ones with a text at these places.
+pub fn lines_marked(
+    path: &Path,
+    title: &str,
+    [x, y]: [&str; 2],
+    names: &[String],
+    lines: &[Line<'_>],
+    marks: &[(f64, String)],
+) -> Result<()> {
     let root = SVGBackend::new(path, (WIDTH, 480)).into_drawing_area();
-    draw_lines(&root, title, [x, y], names, lines).map_err(draws(path))?;
+    draw_lines(&root, title, [x, y], names, (lines, marks)).map_err(draws(path))?;
     root.present().map_err(draws(path))
 }
 
@@ -103,7 +115,7 @@ fn draw_lines(
     title: &str,
     [x, y]: [&str; 2],
     names: &[String],
-    lines: &[Line<'_>],
+    (lines, marks): (&[Line<'_>], &[(f64, String)]),
 ) -> Drawn {
     area.fill(&WHITE)?;
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max).max(1e-9);
@@ -127,6 +139,10 @@ fn draw_lines(
             .label(line.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2)));
         chart.draw_series(points.map(|point| Circle::new(point, 3, color.filled())))?;
+    }
+    for (at, text) in marks {
+        chart.draw_series(LineSeries::new([(*at, 0.0), (*at, most * 1.05)], BLACK.mix(0.5)))?;
+        chart.draw_series([Text::new(text.clone(), (*at, most * 1.08), ("sans-serif", 12))])?;
     }
     chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
     Ok(())
@@ -152,10 +168,11 @@ mod tests {
             assert!(svg.contains(text), "{text} is missing");
         }
         let line = Line { name: "selective repeat", points: vec![(0.0, 1.0), (1.0, 0.5)] };
-        lines(&path, "goodput", ["loss", "of lossless"], &["0 %".into(), "1 %".into()], &[line])
-            .expect("drawn");
+        let marks = [(0.5, "from here".to_owned())];
+        let names = ["0 %".to_owned(), "1 %".to_owned()];
+        lines_marked(&path, "goodput", ["loss", "of lossless"], &names, &[line], &marks).expect("drawn");
         let svg = std::fs::read_to_string(&path).expect("written");
-        for text in ["goodput", "loss", "of lossless", "0 %", "1 %", "selective repeat"] {
+        for text in ["goodput", "loss", "of lossless", "0 %", "1 %", "selective repeat", "from here"] {
             assert!(svg.contains(text), "{text} is missing");
         }
     }

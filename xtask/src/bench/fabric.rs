@@ -1,7 +1,6 @@
 //! `cargo xtask bench fabric`: the paper's large-scale results in virtual time, by `srnic fabric`,
 //! beside the paper's words. docs/fabric.md has the claims, which were fixed before the first run.
 
-mod claim;
 mod figure_11;
 mod figure_12;
 mod incast;
@@ -14,13 +13,13 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::chart;
+use super::claim::{self, Claim};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::machine::Machine;
 use crate::repo::{self, RELEASE};
 use crate::scratch::Scratch;
 use crate::tools::Tools;
-use claim::Claim;
 
 /// What to reproduce, and where the results go.
 #[derive(Args)]

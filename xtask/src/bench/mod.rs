@@ -3,6 +3,7 @@
 mod against;
 mod bracket;
 mod chart;
+mod claim;
 mod compare;
 mod contender;
 mod fabric;
@@ -51,8 +52,9 @@ enum Task {
     Loss(Options),
     /// The rate of SENDs against the number of queue pairs, up to 16,000
     Scale(Options),
-    /// Byte streams by the size of a write and the way that its bytes go, beside kernel TCP
-    Streams(Options),
+    /// Byte streams by the size of a write and the way that its bytes go, beside kernel TCP and QUIC;
+    /// and programs of others through the tunnel
+    Streams(streams::Options),
     /// The paper's large-scale results in virtual time, by `srnic fabric`, beside the paper's words
     Fabric(fabric::Options),
     /// Programs of others over the drop-in libibverbs, beside our tools and beside themselves over
@@ -101,7 +103,7 @@ pub fn run(request: &Request) -> Result<()> {
         (Some(Task::Compare(options)), _) => compare::run(&Bench::new(options)?),
         (Some(Task::Loss(options)), _) => loss::run(&Bench::new(options)?),
         (Some(Task::Scale(options)), _) => scale::run(&Bench::new(options)?),
-        (Some(Task::Streams(options)), _) => streams::run(&Bench::new(options)?),
+        (Some(Task::Streams(options)), _) => streams::run(options),
         (Some(Task::Fabric(options)), _) => fabric::run(options),
         (Some(Task::Unmodified(options)), _) => unmodified::run(&Bench::new(options)?),
         (Some(Task::Flame(options)), _) => flame::run(options),

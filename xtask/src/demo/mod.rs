@@ -4,7 +4,7 @@
 
 mod figures;
 mod outcome;
-mod payload;
+pub mod payload;
 mod transfer;
 
 use std::fs;

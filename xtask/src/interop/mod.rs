@@ -7,7 +7,6 @@
 mod cases;
 mod guest;
 mod image;
-mod leftovers;
 mod namespace;
 mod refusals;
 mod unmodified;

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::leftovers;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::repo::{self, output};
+use crate::netns::Netns;
+use crate::repo;
 
 /// The tap's name in the namespace.
 pub const TAP: &str = "tap0";
@@ -35,45 +35,27 @@ const LIMIT: Duration = Duration::from_secs(180);
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The namespace; it goes away with this.
-pub struct Namespace {
-    name: String,
-}
+pub struct Namespace(Netns);
 
 impl Namespace {
-    /// Makes it, once those of killed runs are gone. Neighbors are told of each other: an ARP that
-    /// is slow or lost would be a failure of the side channel.
+    /// Makes it. Neighbors are told of each other: an ARP that is slow or lost would be a failure
+    /// of the side channel.
     pub fn new() -> Result<Self> {
-        leftovers::clean_up()?;
-        let name = leftovers::own_name()?;
-        output(Command::new("ip").args(["netns", "add", &name]))?;
-        let namespace = Self { name };
+        let namespace = Netns::new()?;
         for line in [
-            "ip link set lo up".to_owned(),
             format!("ip tuntap add dev {TAP} mode tap"),
             format!("ip link set {TAP} address {HOST_MAC} mtu {MTU} up"),
             format!("ip addr add {HOST_IP}/24 dev {TAP}"),
             format!("ip neigh replace {GUEST_IP} lladdr {GUEST_MAC} dev {TAP} nud permanent"),
         ] {
-            let mut words = line.split(' ');
-            let program = words.next().unwrap_or_default();
-            output(namespace.command(Path::new(program)).args(words))?;
+            namespace.run(&line)?;
         }
-        Ok(namespace)
+        Ok(Self(namespace))
     }
 
     /// A command that runs here.
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name]).arg(program);
-        command
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        if let Err(error) = output(Command::new("ip").args(["netns", "delete", &self.name])) {
-            eprintln!("{error}");
-        }
+        self.0.command(program)
     }
 }
 

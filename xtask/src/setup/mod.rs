@@ -19,6 +19,8 @@ pub enum Scope {
     Tests,
     /// perf, and programs of others that `bench compare` measures us beside.
     Bench,
+    /// Programs that `bench streams --lossy` carries through the tunnel.
+    Carried,
     /// The virtual machine that Linux soft-RoCE runs in.
     Interop,
     /// Verbs programs of others.
@@ -31,6 +33,8 @@ pub enum Scope {
 pub const BUILD: &[Scope] = &[Scope::Build];
 /// What the tests need, if all are to run.
 pub const TESTS: &[Scope] = &[Scope::Build, Scope::Tests];
+/// What programs carried through the tunnel need.
+pub const CARRIED: &[Scope] = &[Scope::Build, Scope::Tests, Scope::Carried];
 /// What the runs against Linux soft-RoCE need.
 pub const INTEROP: &[Scope] = &[Scope::Build, Scope::Tests, Scope::Interop];
 /// What the runs of programs of others need. They need no DPDK.

@@ -151,6 +151,14 @@ pub const NEEDS: &[Need] = &[
         probe: || first_line("ucx_info", &["-v"]),
     },
     Need {
+        name: "TCP programs",
+        purpose: "what `bench streams --lossy` carries: iperf3, redis, rsync, python3, curl, and ethtool",
+        packages: &["iperf3", "redis-server", "redis-tools", "rsync", "python3", "curl", "ethtool"],
+        scope: Scope::Carried,
+        by_hand: "Install iperf3, redis-server and redis-benchmark, rsync, python3, curl and ethtool.",
+        probe: tcp_programs,
+    },
+    Need {
         name: "perf",
         purpose: "flame graphs, by `bench flame`",
         packages: &["linux-perf"],
@@ -192,6 +200,13 @@ fn verbs_programs() -> Result<String> {
             .map_err(|_| Error(format!("there is no `{program}`")))?;
     }
     Ok("ibv_devices, ib_send_bw, ucx_perftest".to_owned())
+}
+
+fn tcp_programs() -> Result<String> {
+    for program in ["redis-server", "redis-benchmark", "rsync", "python3", "curl", "ethtool"] {
+        first_line(program, &["--version"])?;
+    }
+    first_line("iperf3", &["--version"])
 }
 
 fn network_tools() -> Result<String> {

@@ -1,16 +1,17 @@
 //! One connection: bytes from TCP to a stream and back, until both directions have ended.
 
+use super::counters::Counters;
 use core::fmt;
 use rustix::net::sockopt::set_socket_linger;
 use srnic_streams::Stream;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes that are carried at once.
-const BUFFER: usize = 64 << 10;
+/// Bytes that are carried at once: as many as fit a block of a stream with their header.
+const BUFFER: usize = (256 << 10) - 32;
 
 /// What became of a connection.
 pub struct Outcome {
@@ -36,9 +37,16 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Carries both directions to their ends. The end of one is passed on alone; an error ends both,
-/// and either peer sees a reset.
-pub fn relay(tcp: &TcpStream, stream: &Stream) -> Outcome {
+impl Outcome {
+    /// Returns `true` if a direction ended before its end.
+    pub const fn is_broken(&self) -> bool {
+        self.sent.error.is_some() || self.received.error.is_some()
+    }
+}
+
+/// Carries both directions to their ends, and counts their bytes. The end of one is passed on
+/// alone; an error ends both, and either peer sees a reset.
+pub fn relay(tcp: &TcpStream, stream: &Stream, counters: &Counters) -> Outcome {
     // Small writes go at once, as they do on the stream. Fails on a connection that is over.
     let _ = tcp.set_nodelay(true);
     let broken = AtomicBool::new(false);
@@ -51,7 +59,7 @@ pub fn relay(tcp: &TcpStream, stream: &Stream) -> Outcome {
     };
     thread::scope(|threads| {
         let sent = threads.spawn(|| {
-            let sent = carry(tcp, stream);
+            let sent = carry(tcp, stream, &counters.sent);
             // What looks like the end may be our own giving up.
             if sent.error.is_some() {
                 give_up();
@@ -61,7 +69,7 @@ pub fn relay(tcp: &TcpStream, stream: &Stream) -> Outcome {
             }
             sent
         });
-        let received = carry(stream, tcp);
+        let received = carry(stream, tcp, &counters.received);
         if received.error.is_some() {
             give_up();
         } else {
@@ -80,7 +88,7 @@ pub fn reset_on_close(tcp: &TcpStream) {
 }
 
 /// Carries one direction to its end.
-fn carry(mut from: impl Read, mut to: impl Write) -> Direction {
+fn carry(mut from: impl Read, mut to: impl Write, counter: &AtomicU64) -> Direction {
     let mut buffer = vec![0; BUFFER];
     let mut bytes = 0;
     loop {
@@ -91,7 +99,10 @@ fn carry(mut from: impl Read, mut to: impl Write) -> Direction {
             Err(error) => Err(error),
         };
         match moved {
-            Ok(len) => bytes += len as u64,
+            Ok(len) => {
+                bytes += len as u64;
+                counter.fetch_add(len as u64, Ordering::Relaxed);
+            }
             Err(error) => return Direction { bytes, error: Some(error) },
         }
     }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
+use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 /// Where Cargo has built `srnic` for a test of its package.
@@ -99,17 +99,34 @@ impl Running {
     /// Waits for an end that takes longer.
     pub fn end_within(mut self, limit: Duration) -> Ended {
         let mut child = self.0.take().expect("it runs");
+        // Read meanwhile: what says more than a pipe holds would not end.
+        let [stdout, stderr] = [read(child.stdout.take()), read(child.stderr.take())];
         let deadline = Instant::now() + limit;
-        while child.try_wait().expect("our child").is_none() {
+        let (status, is_late) = loop {
+            if let Some(status) = child.try_wait().expect("our child") {
+                break (status, false);
+            }
             if Instant::now() > deadline {
                 child.kill().expect("our child");
-                let output = child.wait_with_output().expect("our child");
-                panic!("it does not end: {}", String::from_utf8_lossy(&output.stderr));
+                break (child.wait().expect("our child"), true);
             }
             sleep(Duration::from_millis(10));
-        }
-        Ended(child.wait_with_output().expect("our child"))
+        };
+        let [stdout, stderr] = [stdout, stderr].map(|read| read.join().expect("it reads"));
+        assert!(!is_late, "it does not end: {}", String::from_utf8_lossy(&stderr));
+        Ended(Output { status, stdout, stderr })
     }
+}
+
+/// Reads all that a process says.
+fn read(from: Option<impl std::io::Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    spawn(move || {
+        let mut said = Vec::new();
+        if let Some(mut from) = from {
+            from.read_to_end(&mut said).expect("our pipe");
+        }
+        said
+    })
 }
 
 impl Drop for Running {

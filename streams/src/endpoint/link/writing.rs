@@ -42,7 +42,10 @@ impl Link {
                 Ok(_) if done == all => break,
                 Ok(max) => match self.send(pool, parts, done, (all - done, max), false) {
                     Ok(0) => break,
-                    Ok(len) => done += len,
+                    Ok(len) => {
+                        done += len;
+                        self.carried.written += len as u64;
+                    }
                     Err(error) => return Some(Err(error.into())),
                 },
                 Err(error) if done == 0 => return Some(Err(error.into())),
@@ -110,7 +113,7 @@ impl Link {
             self.protocol.lose();
             return Err(error.into());
         }
-        self.sent[way as usize] += 1;
+        self.carried.sent[way as usize] += 1;
         Ok(len)
     }
 

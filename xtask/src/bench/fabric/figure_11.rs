@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::claim::{Claim, Limit};
 use super::{Fabric, Outcome, Picture, number};
+use crate::bench::claim::{Claim, Limit};
 use crate::error::Result;
 
 const NETWORK: &str = "fabric/networks/figure-11.toml";

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::claim::{Claim, Limit};
 use super::{Fabric, Outcome, Picture, number};
+use crate::bench::claim::{Claim, Limit};
 use crate::error::Result;
 
 /// Those of the figure, and IRN with the congestion control of SRNIC, as the paper does not say

@@ -1,7 +1,7 @@
 //! Incast: sixty hosts send 500 KB to one at once, while all send at 30 % of their links.
 
-use super::claim::{Claim, Limit};
 use super::{Fabric, Outcome, Picture, number};
+use crate::bench::claim::{Claim, Limit};
 use crate::error::Result;
 
 const NETWORK: &str = "fabric/networks/incast.toml";

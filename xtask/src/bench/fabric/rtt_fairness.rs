@@ -1,7 +1,7 @@
 //! Fairness between round trips: a near host and one 80 km away send to one.
 
-use super::claim::{Claim, Limit};
 use super::{Fabric, Outcome, Picture, number};
+use crate::bench::claim::{Claim, Limit};
 use crate::error::Result;
 
 const NETWORK: &str = "fabric/networks/rtt-fairness.toml";

@@ -3,20 +3,22 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
 use crate::repo::output;
 
-const PREFIX: &str = "srnic-interop-";
+const PREFIX: &str = "srnic-xtask-";
 /// Field of /proc/PID/stat behind the command's name: when the process began, in ticks since boot.
 const STARTED: usize = 19;
 
-/// The name of this process's namespace. A process number comes back, together with the time of its
-/// start it does not.
-pub fn own_name() -> Result<String> {
+/// The name of this process's next namespace. A process number comes back, together with the time
+/// of its start it does not.
+pub fn next_name() -> Result<String> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     let pid = std::process::id();
     let started = started(pid).ok_or_else(|| Error::new("/proc does not say when this process began"))?;
-    Ok(format!("{PREFIX}{pid}-{started}"))
+    Ok(format!("{PREFIX}{pid}-{started}-{}", NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Ends what is left of runs whose process is gone: what runs in their namespaces, and those. Those
@@ -53,11 +55,10 @@ fn namespaces() -> Result<Vec<String>> {
 /// Returns `true` if a namespace is one of ours whose maker, by what `started` says of processes,
 /// is gone.
 fn is_abandoned(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
-    let owner = name.strip_prefix(PREFIX).and_then(|owner| owner.split_once('-'));
-    let Some((Ok(pid), Ok(at))) = owner.map(|(pid, at)| (pid.parse::<u32>(), at.parse::<u64>())) else {
-        return false;
-    };
-    started(pid) != Some(at)
+    let mut numbers = name.strip_prefix(PREFIX).into_iter().flat_map(|owner| owner.split('-'));
+    let mut number = || numbers.next().and_then(|number| number.parse::<u64>().ok());
+    let (Some(pid), Some(at), Some(_)) = (number(), number(), number()) else { return false };
+    u32::try_from(pid).is_ok_and(|pid| started(pid) != Some(at))
 }
 
 /// When a process began, if it lives.
@@ -78,9 +79,9 @@ mod tests {
     #[test]
     fn only_namespaces_of_ours_whose_maker_is_gone_are_abandoned() {
         let alive = |pid| (pid == 7).then_some(100);
-        assert!(is_abandoned("srnic-interop-8-100", alive), "the process is gone");
-        assert!(is_abandoned("srnic-interop-7-99", alive), "another process has its number");
-        for name in ["srnic-interop-7-100", "srnic-interop-7", "srnic-interop-x-y", "somebody-else", ""] {
+        assert!(is_abandoned("srnic-xtask-8-100-0", alive), "the process is gone");
+        assert!(is_abandoned("srnic-xtask-7-99-3", alive), "another process has its number");
+        for name in ["srnic-xtask-7-100-1", "srnic-xtask-8-100", "srnic-xtask-x-y-z", "somebody-else", ""] {
             assert!(!is_abandoned(name, alive), "{name}");
         }
     }
@@ -90,7 +91,7 @@ mod tests {
         let mut maker = Command::new("sleep").arg("0").spawn().expect("it starts");
         let began = started(maker.id()).expect("not waited for yet");
         maker.wait().expect("it ends");
-        let name = format!("{PREFIX}{}-{began}", maker.id());
+        let name = format!("{PREFIX}{}-{began}-0", maker.id());
         if output(Command::new("ip").args(["netns", "add", &name])).is_err() {
             println!("skipped: no network namespace can be made (it takes iproute2 and root)");
             return;
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn this_process_is_not_gone() {
-        let name = own_name().expect("/proc is there");
+        let name = next_name().expect("/proc is there");
         assert!(!is_abandoned(&name, started), "{name}");
         assert_eq!(started(std::process::id()), started(std::process::id()));
     }

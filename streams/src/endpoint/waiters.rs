@@ -1,0 +1,81 @@
+//! Tasks and threads that wait for something to happen to a stream.
+
+use core::task::Waker;
+use std::sync::Arc;
+use std::task::Wake;
+use std::thread::{self, Thread};
+
+/// What a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum On {
+    /// Bytes of this stream, or its end.
+    Read(u64),
+    /// Room to write to this stream.
+    Write(u64),
+    /// That the endpoint has no connection any more.
+    Empty,
+}
+
+/// Who waits for one thing: the task that asked last, as futures have it, and any threads.
+#[derive(Default)]
+pub struct Waiters {
+    task: Option<Waker>,
+    threads: Vec<Waker>,
+}
+
+impl Waiters {
+    /// The task that asked last.
+    #[cfg(feature = "tokio")]
+    pub fn set_task(&mut self, waker: &Waker) {
+        self.task = Some(waker.clone());
+    }
+
+    /// A thread more.
+    pub fn add_thread(&mut self, waker: &Waker) {
+        if !self.threads.iter().any(|known| known.will_wake(waker)) {
+            self.threads.push(waker.clone());
+        }
+    }
+
+    /// All of them, who wait no more.
+    pub fn take(&mut self) -> impl Iterator<Item = Waker> {
+        self.task.take().into_iter().chain(self.threads.drain(..))
+    }
+}
+
+/// Ends a thread's sleep.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Wakes the calling thread from [`thread::park`]. It is the same one each time.
+pub fn thread_waker() -> Waker {
+    thread_local! {
+        static OWN: Waker = Waker::from(Arc::new(Unpark(thread::current())));
+    }
+    OWN.with(Waker::clone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_there_once_and_is_woken() {
+        let mut waiters = Waiters::default();
+        waiters.add_thread(&thread_waker());
+        waiters.add_thread(&thread_waker());
+        let other = thread::spawn(thread_waker).join().expect("no panic");
+        waiters.add_thread(&other);
+        let wakers: Vec<Waker> = waiters.take().collect();
+        assert_eq!(wakers.len(), 2);
+        wakers.into_iter().for_each(Waker::wake);
+        // Returns at once; without the waking the test would hang.
+        thread::park();
+        assert_eq!(waiters.take().count(), 0);
+    }
+}

@@ -1,0 +1,148 @@
+//! A path that a kernel's TCP and our devices both can use: two hosts, each a network namespace
+//! with one interface, joined by `srnic switch`.
+
+use std::path::Path as File;
+use std::process::Command;
+
+use super::super::Bench;
+use crate::error::Result;
+use crate::netns::Netns;
+use crate::process::Process;
+
+/// The kernel's addresses at the client and at the server.
+pub const KERNEL: [&str; 2] = ["10.8.0.1", "10.8.0.2"];
+/// Those of our devices.
+const ENGINE: [&str; 2] = ["10.9.0.1", "10.9.0.2"];
+/// The port of a device that a tunnel's end accepts at.
+const ACCEPT: u16 = 7471;
+/// Interfaces of the hosts; those of the switch are called after them.
+const HOST: &str = "host";
+const SWITCH: [&str; 2] = ["left", "right"];
+/// What makes frames larger than the MTU, or leaves their checksums to a NIC.
+const OFFLOADS: [&str; 6] = ["tx", "rx", "sg", "tso", "gso", "gro"];
+
+/// What a path is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind {
+    /// Longest IP packet.
+    pub mtu: u16,
+    /// Frames lost each way, of a hundred, and how late all others are.
+    pub trouble: Option<Trouble>,
+}
+
+/// What a path does to frames, each way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trouble {
+    pub loss_percent: u32,
+    pub delay_us: u32,
+}
+
+impl Kind {
+    /// The port of the switch at an interface. What comes from a host is lost and late there, with
+    /// random numbers of `seed`.
+    fn port(self, interface: &str, seed: u64) -> String {
+        let port = format!("af_packet:{interface}");
+        let fault = self.trouble.map_or_else(String::new, |Trouble { loss_percent, delay_us }| {
+            format!("fault:loss={loss_percent}%,delay={delay_us}us,queue=65536,seed={seed},dir=rx:")
+        });
+        // A burst of a host's is longer than the ring of an interface.
+        format!("queue:frames=4096:{fault}{port}")
+    }
+
+    /// For a person.
+    pub fn name(self) -> String {
+        match self.trouble {
+            None => format!("MTU {}, no loss", self.mtu),
+            Some(Trouble { loss_percent, delay_us }) => {
+                format!("MTU {}, {loss_percent} % lost and {delay_us} us each way", self.mtu)
+            }
+        }
+    }
+}
+
+/// The path. Its processes end before its namespaces.
+pub struct Path<'a> {
+    bench: &'a Bench<'a>,
+    pub dir: &'a File,
+    _switch: Process,
+    hosts: [Netns; 2],
+    _middle: Netns,
+}
+
+/// A way through the path for TCP programs, by `srnic tunnel`.
+pub struct Tunnel {
+    _ends: [Process; 2],
+    /// The port at the client that stands for the server's.
+    pub port: u16,
+}
+
+impl<'a> Path<'a> {
+    /// Makes it. Its processes write into `dir`.
+    pub fn new(bench: &'a Bench<'_>, dir: &'a File, kind: Kind, seed: u64) -> Result<Self> {
+        let (hosts, middle) = ([Netns::new()?, Netns::new()?], Netns::new()?);
+        for ((host, interface), ip) in hosts.iter().zip(SWITCH).zip(KERNEL) {
+            let name = host.name();
+            middle.run(&format!("ip link add {interface} type veth peer name {HOST} netns {name}"))?;
+            for (namespace, interface) in [(&middle, interface), (host, HOST)] {
+                namespace.run(&format!("ip link set {interface} mtu {}", kind.mtu))?;
+                for offload in OFFLOADS {
+                    namespace.run(&format!("ethtool -K {interface} {offload} off"))?;
+                }
+                namespace.run(&format!("ip link set {interface} up"))?;
+            }
+            host.run(&format!("ip addr add {ip}/24 dev {HOST}"))?;
+        }
+        let mut command = middle.command(bench.tools.program());
+        command.arg("switch").args([kind.port(SWITCH[0], 2 * seed), kind.port(SWITCH[1], 2 * seed + 1)]);
+        let mut switch = Process::start("switch", command, dir)?;
+        switch.wait_for("switching ")?;
+        Ok(Self { bench, dir, _switch: switch, hosts, _middle: middle })
+    }
+
+    /// A command that runs at the client.
+    pub fn client(&self, program: impl AsRef<File>) -> Command {
+        self.hosts[0].command(program.as_ref())
+    }
+
+    /// A command that runs at the server.
+    pub fn server(&self, program: impl AsRef<File>) -> Command {
+        self.hosts[1].command(program.as_ref())
+    }
+
+    /// A tunnel from a port of the client's to one of the server's.
+    pub fn tunnel(&self, port: u16) -> Result<Tunnel> {
+        let program = self.bench.tools.program();
+        let device = |side: usize| format!("af_packet:{HOST},ip={}", ENGINE[side]);
+        let mut command = self.server(&program);
+        command.args(["tunnel", "-d", &device(1), "--accept", &ACCEPT.to_string()]);
+        command.args(["--to", &format!("127.0.0.1:{port}")]);
+        let mut there = Process::start("tunnel-server", command, self.dir)?;
+        there.wait_for("accepts at")?;
+        let entry = port + 1;
+        let mut command = self.client(&program);
+        command.args(["tunnel", "-d", &device(0), "--listen", &format!("127.0.0.1:{entry}")]);
+        command.args(["--peer", &format!("{}:{ACCEPT}", ENGINE[1])]);
+        let mut here = Process::start("tunnel-client", command, self.dir)?;
+        here.wait_for("listens at")?;
+        Ok(Tunnel { _ends: [here, there], port: entry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_the_switch_has_the_trouble_of_one_direction() {
+        let trouble = Some(Trouble { loss_percent: 1, delay_us: 500 });
+        let lossy = Kind { mtu: 1500, trouble };
+        assert_eq!(
+            lossy.port("left", 7),
+            "queue:frames=4096:fault:loss=1%,delay=500us,queue=65536,seed=7,dir=rx:af_packet:left"
+        );
+        assert_eq!(lossy.name(), "MTU 1500, 1 % lost and 500 us each way");
+        let clean = Kind { mtu: 4200, trouble: None };
+        assert_eq!(clean.port("right", 7), "queue:frames=4096:af_packet:right");
+        assert_eq!(clean.name(), "MTU 4200, no loss");
+    }
+}
