@@ -10,7 +10,7 @@ use crate::scheme::Scheme;
 use crate::topology::GraphError;
 use crate::workload::{Flow, Sizes, SizesError, Workload, WorkloadError};
 use network::TopologyFile;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use transport::{HostFile, SwitchFile};
 
 /// Why a file is no plan.
@@ -92,11 +92,15 @@ enum WorkloadFile {
     Flows { flows: Vec<FlowFile> },
 }
 
-#[derive(Deserialize, Debug)]
+/// How long flows or messages are, as files say it.
+#[derive(Clone, PartialEq, Deserialize, Serialize, Debug)]
 #[serde(untagged)]
-enum SizesFile {
+pub enum SizesFile {
+    /// All have so many bytes.
     Bytes(u32),
+    /// A known distribution: `cache-follower`.
     Name(String),
+    /// Bytes, and the part, 0 to 1, that is shorter.
     Knots(Vec<(f64, f64)>),
 }
 
@@ -179,7 +183,11 @@ impl WorkloadFile {
 }
 
 impl SizesFile {
-    fn sizes(self) -> Result<Sizes, FileError> {
+    /// The distribution.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn sizes(self) -> Result<Sizes, FileError> {
         match self {
             Self::Bytes(bytes) => Ok(Sizes::all(positive("sizes", bytes)?)),
             Self::Name(name) if name == "cache-follower" => Ok(Sizes::CACHE_FOLLOWER),

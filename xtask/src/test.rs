@@ -24,7 +24,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("datapath without dpdk", &["-p", "srnic-datapath", "--no-default-features"]),
     // The rest of it is the same code, and was just run.
     ("datapath's dpdk ports", &["-p", "srnic-datapath", "--features", "dpdk", "--lib", "port::dpdk"]),
-    ("simnet", &["-p", "simnet", "--config", "tests/simnet/optimised.toml"]),
+    ("simnet", &["-p", "srnic-simnet", "--config", "tests/simnet/optimised.toml"]),
     // What goes over every port; the whole workspace has the rest again, and everything was
     // compiled by lint.
     ("verbs-api without dpdk", WITHOUT_DPDK),
@@ -32,6 +32,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("model", &["-p", "srnic-model", "--profile", CHECKED]),
     // Optimised: simulated time is bought with instructions.
     ("fabric", &["-p", "srnic-fabric", "--profile", CHECKED]),
+    ("workload", &["-p", "srnic-workload", "--features", "planted", "--profile", CHECKED]),
 ];
 
 /// Tests of verbs-api over ports that need no DPDK.
@@ -55,9 +56,10 @@ const SAID: &[&str] = &[
     "sr-recovery",
     "rdma-cm",
     "srnic-datapath",
-    "simnet",
+    "srnic-simnet",
     "srnic-model",
     "srnic-fabric",
+    "srnic-workload",
 ];
 
 /// The variable that fixes the cases of property tests.
@@ -85,6 +87,12 @@ const LONG: &[LongRun] = &[
         package: "srnic-model",
         target: "schedules",
         test: "million",
+    },
+    LongRun {
+        name: "planted defects, twenty seeds",
+        package: "srnic-workload",
+        target: "planted",
+        test: "planted_defects_are_found_by_twenty_seeds",
     },
     LongRun {
         name: "peers killed, a hundred each",
@@ -119,6 +127,7 @@ impl LongRun {
             "--release",
             "-p",
             package,
+            "--all-features",
             "--test",
             target,
             "--",
@@ -193,6 +202,7 @@ mod tests {
         let member = |package: &str| match package {
             "srnic-model" => "tests/model",
             "srnic-benches" => "benches",
+            "srnic-workload" => "workload",
             other => panic!("where is {other}?"),
         };
         for long in LONG {

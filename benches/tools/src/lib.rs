@@ -33,6 +33,7 @@ pub mod pump;
 pub mod rping;
 pub mod run;
 mod screen;
+pub mod search;
 pub mod stat;
 pub mod subcommands;
 pub mod switch;

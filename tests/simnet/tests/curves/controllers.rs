@@ -1,4 +1,4 @@
-//! Every controller in one table, for docs/congestion.md: `cargo test -p simnet --test curves --
+//! Every controller in one table, for docs/congestion.md: `cargo test -p srnic-simnet --test curves --
 //! --ignored --nocapture`.
 
 use crate::crowd::Crowd;

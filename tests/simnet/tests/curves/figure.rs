@@ -1,4 +1,4 @@
-//! Curves as SVG: `SRNIC_FIGURES=docs/figures cargo test -p simnet --test curves` writes them.
+//! Curves as SVG: `SRNIC_FIGURES=docs/figures cargo test -p srnic-simnet --test curves` writes them.
 
 use crate::bottleneck::Sample;
 use plotters::prelude::*;

@@ -1,0 +1,110 @@
+//! `srnic search`: looks for workloads that the engine does not carry as it should.
+
+mod report;
+
+use crate::error::{Error, Result};
+use crate::{interrupt, log, output, program};
+use clap::{ArgMatches, Parser};
+use indicatif::{ProgressBar, ProgressStyle};
+use report::Report;
+use srnic_workload::judge::judge;
+use srnic_workload::play::play;
+use srnic_workload::scenario::{Scenario, ScenarioError};
+use srnic_workload::search::{Search, Strategy, trial};
+use std::process::ExitCode;
+
+/// Looks for workloads that the engine does not carry as it should, in a simulated network
+///
+/// Each point is a workload between two hosts for 100 us of virtual time: operation, queue pairs,
+/// depth, sizes, path MTU, window, elements, regions, completions, batches, congestion control, loss
+/// and reordering. The search goes where counters are large that show that a rare path is near. Of
+/// each anomaly it finds the features that bring it about, and the line that shows it again. A seed
+/// is one search. Ctrl-C shows what there is. Exit status: 0 if all is well, 1 if something is not,
+/// 2 if it could not be tried.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub struct Cli {
+    /// Workloads to look at, without those for the features of an anomaly
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    points: u64,
+    /// Everything random comes from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Chooses workloads at random, instead of by counters
+    #[arg(long)]
+    random: bool,
+    /// Plays this workload, and says what came of it: a line of a report, or the path of a file
+    /// (docs/workloads.md has the language)
+    #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["points", "seed", "random"])]
+    replay: Option<String>,
+    /// Writes JSON instead of Markdown
+    #[arg(long)]
+    json: bool,
+}
+
+/// The tool from its parsed command line to its end.
+#[must_use]
+pub fn main(matches: &ArgMatches) -> ExitCode {
+    match run(&program::args(matches)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            error.show();
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all is well.
+fn run(cli: &Cli) -> Result<bool> {
+    interrupt::catch()?;
+    log::start()?;
+    if let Some(workload) = &cli.replay {
+        return replay(workload, cli.json);
+    }
+    let strategy = if cli.random { Strategy::Random } else { Strategy::Anneal };
+    let mut search = Search::new(strategy, cli.seed, trial);
+    let bar = progress(cli.points);
+    while search.points() < cli.points && interrupt::check().is_ok() {
+        search.step();
+        bar.set_position(search.points());
+        bar.set_message(format!("{} found", search.found().len()));
+    }
+    bar.finish_and_clear();
+    let report = Report {
+        seed: cli.seed,
+        points: search.points(),
+        minimising: search.minimising(),
+        wanted: cli.points,
+        anomalies: search.found(),
+    };
+    if cli.json {
+        output::line(report.json())?;
+    } else {
+        output::lines(report)?;
+    }
+    Ok(search.found().is_empty())
+}
+
+fn replay(workload: &str, json: bool) -> Result<bool> {
+    let text = if workload.trim_start().starts_with('{') {
+        workload.to_owned()
+    } else {
+        std::fs::read_to_string(workload).map_err(Error::file("read", workload.as_ref()))?
+    };
+    let refused = |error: ScenarioError| Error::Options(format!("--replay: {error}"));
+    let scenario = Scenario::parse(&text).map_err(refused)?;
+    let outcome = play(&scenario).map_err(refused)?;
+    let findings = judge(&scenario, &outcome);
+    if json {
+        output::line(report::outcome_json(&scenario, &outcome, &findings))?;
+    } else {
+        output::lines(report::outcome_text(&scenario, &outcome, &findings))?;
+    }
+    Ok(findings.is_empty())
+}
+
+fn progress(points: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} workloads, {eta} left; {msg}");
+    ProgressBar::new(points).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

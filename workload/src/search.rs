@@ -1,0 +1,145 @@
+//! A search for scenarios that are not as they should be, after Collie (NSDI '22): it anneals
+//! towards large counters, which show that a rare path is near, and finds for each anomaly the
+//! smallest set of features that brings it about.
+
+mod minimal;
+mod propose;
+mod space;
+
+pub use minimal::MinimalSet;
+pub use space::{DIMENSIONS, Dimension, Point};
+
+use crate::judge::{Finding, Kind, judge, signals};
+use crate::play::play;
+use propose::Proposer;
+use simnet::Rng;
+
+/// What came of a point.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trial {
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+    /// Counters, of which larger ones are nearer to trouble: as many at each point.
+    pub signals: Vec<f64>,
+}
+
+/// Plays a point in virtual time, and judges it.
+#[must_use]
+pub fn trial(point: &Point) -> Trial {
+    let scenario = point.scenario();
+    match play(&scenario) {
+        Ok(outcome) => {
+            Trial { findings: judge(&scenario, &outcome), signals: signals(&scenario, &outcome) }
+        }
+        // The space has valid scenarios only; one that is not is an anomaly, too.
+        Err(error) => Trial {
+            findings: vec![Finding { kind: Kind::Error, words: error.to_string() }],
+            signals: vec![0.0; crate::judge::SIGNALS.len()],
+        },
+    }
+}
+
+/// How the next point is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strategy {
+    /// By annealing on counters.
+    Anneal,
+    /// At random: what annealing must beat.
+    Random,
+}
+
+/// An anomaly.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Anomaly {
+    /// Where it was found.
+    pub point: Point,
+    /// What is not as it should be there; at least one.
+    pub findings: Vec<Finding>,
+    /// The features that bring it about.
+    pub minimal: MinimalSet,
+    /// Points that had been looked at, this one included, without those of minimal sets.
+    pub after: u64,
+}
+
+/// A search, point by point.
+pub struct Search<F> {
+    strategy: Strategy,
+    try_out: F,
+    rng: Rng,
+    proposer: Proposer,
+    found: Vec<Anomaly>,
+    points: u64,
+    minimising: u64,
+}
+
+/// Draws of a point outside of what is known before the search takes one at random.
+const DRAWS: u32 = 30;
+
+impl<F: FnMut(&Point) -> Trial> Search<F> {
+    /// Equal seeds make equal searches, if `try_out` gives equal points equal trials.
+    pub fn new(strategy: Strategy, seed: u64, try_out: F) -> Self {
+        Self {
+            strategy,
+            try_out,
+            rng: Rng::new(seed),
+            proposer: Proposer::default(),
+            found: Vec::new(),
+            points: 0,
+            minimising: 0,
+        }
+    }
+
+    /// Looks at one more point. What is anomalous there, and known from no other point, is added
+    /// to [`found`](Self::found), with its minimal set.
+    pub fn step(&mut self) {
+        let point = self.next_point();
+        let trial = (self.try_out)(&point);
+        self.points += 1;
+        self.proposer.learn(&point, &trial.signals, &mut self.rng);
+        let findings = trial.findings;
+        if findings.is_empty() || self.is_known(&point) {
+            return;
+        }
+        let try_out = &mut self.try_out;
+        // Whatever is wrong here, and not what may be wrong elsewhere.
+        let is_alike = |found: &Finding| findings.iter().any(|finding| finding.kind == found.kind);
+        let (minimal, tried) =
+            MinimalSet::of(&point, |point| try_out(point).findings.iter().any(is_alike));
+        self.minimising += tried;
+        self.found.push(Anomaly { point, findings, minimal, after: self.points });
+    }
+
+    /// Anomalies, in the order in which they were found.
+    pub fn found(&self) -> &[Anomaly] {
+        &self.found
+    }
+
+    /// Points that were looked at, without those for minimal sets.
+    pub const fn points(&self) -> u64 {
+        self.points
+    }
+
+    /// Points that were looked at for minimal sets.
+    pub const fn minimising(&self) -> u64 {
+        self.minimising
+    }
+
+    fn is_known(&self, point: &Point) -> bool {
+        self.found.iter().any(|anomaly| anomaly.minimal.contains(point))
+    }
+
+    /// Outside of what is known: there is nothing new.
+    fn next_point(&mut self) -> Point {
+        for _ in 0..DRAWS {
+            let point = match self.strategy {
+                Strategy::Anneal => self.proposer.propose(&mut self.rng),
+                Strategy::Random => Point::random(&mut self.rng),
+            };
+            if !self.is_known(&point) {
+                return point;
+            }
+            self.proposer.pass_over();
+        }
+        Point::random(&mut self.rng)
+    }
+}
