@@ -155,7 +155,7 @@ pub fn run(all: bool) -> Result<()> {
     }
     let mut workspace = vec!["--workspace"];
     workspace.extend(EVERY_FEATURE);
-    let heavy = if all { &[][..] } else { HEAVY };
+    let heavy: &[&str] = if all { &[] } else { HEAVY };
     workspace.extend(SAID.iter().chain(heavy).flat_map(|member| ["--exclude", *member]));
     steps.command("workspace", test(&workspace));
     let (seeds, profile) = if all { (SWARM_SEEDS.1, RELEASE) } else { (SWARM_SEEDS.0, CHECKED) };
