@@ -10,8 +10,8 @@ use host::{Host, REMOTE, complete};
 use join::join;
 use support::devices;
 use verbs_api::{
-    Access, CreateError, Device, Driver, Error, RegisterError, SchedulerConfig, SendData, SendRequest,
-    StatAddress, TenantAttr, TenantCaps, TenantClass, TenantId, TenantQuota, WcStatus,
+    CreateError, Device, Driver, Error, RegisterError, SchedulerConfig, SendData, SendRequest, StatAddress,
+    TenantAttr, TenantCaps, TenantClass, TenantId, TenantQuota, WcStatus,
 };
 
 fn of(quota: TenantQuota) -> TenantAttr {
@@ -52,7 +52,10 @@ fn each_quota_is_an_error_of_its_own_and_what_goes_makes_room() {
     ));
     let small = pd.register(1_000, REMOTE).expect("memory");
     let regions = pd.register(10, REMOTE);
-    assert!(matches!(regions, Err(Error::Register(RegisterError::Quota { what: "memory regions", quota: 2 }))));
+    assert!(matches!(
+        regions,
+        Err(Error::Register(RegisterError::Quota { what: "memory regions", quota: 2 }))
+    ));
     let report = tenant.report().expect("it exists");
     assert_eq!((report.queue_pairs, report.completion_queues), (1, 1));
     assert_eq!((report.memory_regions, report.memory_bytes), (2, 9_000));
@@ -62,7 +65,8 @@ fn each_quota_is_an_error_of_its_own_and_what_goes_makes_room() {
     // Who is not of that tenant has what the device has.
     let (own, own_cq) = (device.alloc_pd(), device.create_cq(16).expect("a queue"));
     own.register(20_000, REMOTE).expect("memory");
-    let pairs: Vec<_> = (0..3).map(|_| own.queue_pair(&own_cq, &own_cq).build().expect("a queue pair")).collect();
+    let pairs: Vec<_> =
+        (0..3).map(|_| own.queue_pair(&own_cq, &own_cq).build().expect("a queue pair")).collect();
     let reports = device.tenants();
     assert_eq!(reports.iter().map(|report| report.queue_pairs).collect::<Vec<_>>(), [3, 1]);
     drop((pairs, first));
@@ -100,7 +104,8 @@ fn what_makes_no_sense_is_refused() {
     let cap = refused(TenantAttr { tx, ..TenantAttr::default() });
     assert_eq!(cap, "bytes_per_s is 5; it must be 0, for no cap, or at least 1000000");
     assert!(device.tenants().is_empty() && device.set_default_tenant(TenantAttr::default()).is_err());
-    let weighted = Device::builder().scheduler(SchedulerConfig::Weighted).open("sim:weighted").expect("a device");
+    let weighted =
+        Device::builder().scheduler(SchedulerConfig::Weighted).open("sim:weighted").expect("a device");
     let other = weighted.create_tenant(TenantAttr::default());
     assert!(matches!(other, Err(Error::Create(CreateError::OtherScheduler))));
 }
@@ -113,9 +118,10 @@ fn counters_and_metrics_tell_tenants_apart() {
     let attr = TenantAttr { weight: 3, class: TenantClass::Latency, ..TenantAttr::default() };
     let tenant = device.create_tenant(attr).expect("a tenant");
     one.pd = tenant.alloc_pd().expect("a domain");
-    let pair = |host: &Host| host.pd.queue_pair(&host.cq, &host.cq).timeout(18).build().expect("a queue pair");
+    let pair =
+        |host: &Host| host.pd.queue_pair(&host.cq, &host.cq).timeout(18).build().expect("a queue pair");
     let [mut here, _there] = join([pair(&one), pair(&two)]);
-    let target = two.pd.register(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE).expect("memory");
+    let target = two.region(4096);
     for _ in 0..5 {
         let write = SendRequest::write(SendData::Inline(b"hello"), target.remote().at(0)).signaled();
         here.post_send(&write).expect("room");

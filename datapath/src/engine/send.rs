@@ -111,7 +111,7 @@ impl<P: Port> Engine<P> {
         let usage = Usage {
             bytes: turn.bytes - grant.bytes,
             packets: packets - grant.packets,
-            operations: wqes - grant.wqes,
+            operations: wqes.saturating_sub(grant.wqes),
             reads: grant.reads,
             atomics: grant.atomics,
         };

@@ -54,7 +54,11 @@ impl EventMux {
     pub fn wake(&mut self, slot: u32, flags: &mut SchedFlags, ready: bool) {
         if ready && !flags.contains(SchedFlags::QUEUED) {
             flags.insert(SchedFlags::QUEUED);
-            each!(&mut self.scheduler, policy => policy.push(slot));
+            match &mut self.scheduler {
+                Scheduler::RoundRobin(queue) => queue.push_back(slot),
+                Scheduler::Tenants(tenants) => tenants.push(slot),
+                _ => self.push(slot),
+            }
         }
     }
 
@@ -62,7 +66,11 @@ impl EventMux {
     /// the turn went.
     #[inline]
     pub fn next_ready(&mut self, now: Time) -> Option<Scheduled> {
-        each!(&mut self.scheduler, policy => policy.pop(now))
+        match &mut self.scheduler {
+            Scheduler::RoundRobin(queue) => queue.pop(now),
+            Scheduler::Tenants(tenants) => tenants.pop(now),
+            _ => self.pop(now),
+        }
     }
 
     /// The queue pair that comes after `turns` others, where the policy knows it.
@@ -74,16 +82,43 @@ impl EventMux {
     /// A turn is over, and the stream is still ready, or not.
     #[inline]
     pub fn settle(&mut self, slot: u32, flags: &mut SchedFlags, usage: Usage, ready: bool) {
-        each!(&mut self.scheduler, policy => policy.charge(slot, usage));
+        let requeues = ready && !flags.contains(SchedFlags::QUEUED);
+        if requeues {
+            flags.insert(SchedFlags::QUEUED);
+        }
+        match &mut self.scheduler {
+            Scheduler::RoundRobin(queue) if requeues => queue.push_back(slot),
+            Scheduler::RoundRobin(_) => {}
+            Scheduler::Tenants(tenants) => tenants.end_turn(slot, &usage, requeues),
+            _ => self.end_turn(slot, &usage, ready, requeues),
+        }
+    }
+
+    // Round robin is what most engines have: it is compiled into the engine's turn, and the others
+    // lie beside it.
+
+    #[inline(never)]
+    fn push(&mut self, slot: u32) {
+        each!(&mut self.scheduler, policy => policy.push(slot));
+    }
+
+    #[inline(never)]
+    fn pop(&mut self, now: Time) -> Option<Scheduled> {
+        each!(&mut self.scheduler, policy => policy.pop(now))
+    }
+
+    #[inline(never)]
+    fn end_turn(&mut self, slot: u32, usage: &Usage, ready: bool, requeues: bool) {
+        each!(&mut self.scheduler, policy => policy.charge(slot, *usage));
         if !ready {
             each!(&mut self.scheduler, policy => policy.idle(slot));
-        } else if !flags.contains(SchedFlags::QUEUED) {
-            flags.insert(SchedFlags::QUEUED);
+        } else if requeues {
             each!(&mut self.scheduler, policy => policy.requeue(slot));
         }
     }
 
     /// The turn of `slot` was cut short by the port.
+    #[inline(never)]
     pub fn resume(&mut self, slot: u32, flags: &mut SchedFlags, usage: Usage) {
         each!(&mut self.scheduler, policy => policy.charge(slot, usage));
         if !flags.contains(SchedFlags::QUEUED) {

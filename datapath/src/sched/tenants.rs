@@ -169,6 +169,7 @@ pub struct Tenants {
     scavengers: Rounds,
     /// Those that wait for their caps.
     parked: Box<TimerWheel<PARKED_NS_LOG2>>,
+    parked_count: usize,
     /// Ready queue pairs of those that do not.
     waiting: usize,
     costs: CostTable,
@@ -187,6 +188,7 @@ impl Tenants {
             foreground: Rounds::default(),
             scavengers: Rounds::default(),
             parked: Box::new(TimerWheel::new(TENANTS_MAX)),
+            parked_count: 0,
             waiting: 0,
             costs,
             now: Time::ZERO,
@@ -302,6 +304,7 @@ impl Tenants {
         tenant.counters.parked += 1;
         self.waiting -= tenant.ready as usize;
         self.parked.arm(number.into(), tenant.gate.opens_at());
+        self.parked_count += 1;
     }
 
     /// Tenants that may send again.
@@ -321,6 +324,7 @@ impl Tenants {
         let tenant = &mut self.tenants[usize::from(number)];
         if tenant.state == State::Parked {
             self.parked.disarm(number.into());
+            self.parked_count -= 1;
             let rounds = if tenant.is_scavenger { &mut self.scavengers } else { &mut self.foreground };
             tenant.state = State::Listed;
             self.waiting += tenant.ready as usize;
@@ -329,21 +333,60 @@ impl Tenants {
         }
     }
 
+    /// Takes the queue pair whose turn it is.
+    #[inline(never)]
+    fn pop_ready(&mut self) -> Option<Scheduled> {
+        self.wake_parked();
+        let (place, number, is_scavenger) = self.choose()?;
+        let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+        let tenant = &mut self.tenants[usize::from(number)];
+        let slot = tenant.head;
+        tenant.head = self.next[slot as usize];
+        tenant.ready -= 1;
+        tenant.counters.turns += 1;
+        self.waiting -= 1;
+        if tenant.head == NONE {
+            tenant.state = State::Away;
+            rounds.remove_front(place);
+        } else {
+            rounds.rotate(place);
+        }
+        Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN })
+    }
+
+    /// A turn of `slot` is over.
+    #[inline(never)]
+    pub(super) fn end_turn(&mut self, slot: u32, usage: &Usage, requeues: bool) {
+        self.charge(slot, *usage);
+        if requeues {
+            self.push(slot);
+        }
+    }
+
     /// The tenant whose turn it is by its share, and whether it has its turns among scavengers.
     #[inline]
     fn front(&mut self) -> Option<(Place, u16, bool)> {
         for is_scavenger in [false, true] {
-            let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
-            while let Some((place, number)) = rounds.front() {
+            loop {
+                let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+                let Some((place, number)) = rounds.front() else { break };
                 let tenant = &mut self.tenants[usize::from(number)];
                 if tenant.may_send_in(rounds.number()) {
                     return Some((place, number, is_scavenger));
                 }
                 rounds.remove_front(place);
-                rounds.push(number, tenant.class, true);
+                self.list_next(number);
             }
         }
         None
+    }
+
+    /// A tenant waits for the next round, of those that are of its class now.
+    #[inline]
+    fn list_next(&mut self, number: u16) {
+        let tenant = &self.tenants[usize::from(number)];
+        let rounds = if tenant.is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+        rounds.push(number, tenant.class, true);
     }
 
     /// The tenant whose turn it is by its share and its caps.
@@ -374,25 +417,13 @@ impl Policy for Tenants {
         self.list(slot);
     }
 
-    #[inline(never)]
+    #[inline]
     fn pop(&mut self, now: Time) -> Option<Scheduled> {
         self.now = now;
-        self.wake_parked();
-        let (place, number, is_scavenger) = self.choose()?;
-        let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
-        let tenant = &mut self.tenants[usize::from(number)];
-        let slot = tenant.head;
-        tenant.head = self.next[slot as usize];
-        tenant.ready -= 1;
-        tenant.counters.turns += 1;
-        self.waiting -= 1;
-        if tenant.head == NONE {
-            tenant.state = State::Away;
-            rounds.remove_front(place);
-        } else {
-            rounds.rotate(place);
+        if self.waiting == 0 && self.parked_count == 0 {
+            return None;
         }
-        Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN })
+        self.pop_ready()
     }
 
     fn peek(&self, turns: usize) -> Option<u32> {
@@ -404,7 +435,7 @@ impl Policy for Tenants {
         (slot != NONE).then_some(slot)
     }
 
-    #[inline(never)]
+    #[inline]
     fn charge(&mut self, slot: u32, usage: Usage) {
         let tenant = &mut self.tenants[usize::from(self.owners[slot as usize])];
         if tenant.is_capped {
@@ -427,8 +458,8 @@ impl Policy for Tenants {
             tenant.state = State::Listed;
             rounds.push_front(number, class);
         } else {
+            // It is last of its class now; it has not paid for the turn that was none.
             tenant.ready += 1;
-            rounds.rotate_back(class, number);
         }
         self.waiting += usize::from(tenant.state == State::Listed);
         self.next[slot as usize] = first;

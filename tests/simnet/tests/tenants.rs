@@ -359,7 +359,7 @@ fn victim_of_atomics(attack: bool, costs: CostTable) -> u64 {
         Some(TenantAttr { tx, ..TenantAttr::default() })
     };
     let victim = party(&mut rig, 8, attr(3_000_000), MIB);
-    let attacker = party(&mut rig, 8, attr(3_000_000), MIB);
+    let attacker = party(&mut rig, 48, attr(3_000_000), MIB);
     let atomic = Work::fetch_add(attacker.source.at(0, 8), attacker.target.at(0, 8), 1).unsignaled();
     let mut run = |ns: u64| {
         for _ in 0..ns / STEP_NS {

@@ -87,19 +87,23 @@ fn send_from_cursor<T: TxSlots>(
                 break;
             }
             grant.wqes -= 1;
-            let opcode = qp.cold.send_queue.wqe(qp.hot.req.next).opcode;
             match begin(qp, units) {
-                Begun::Ready => grant.begin(opcode),
+                Begun::Ready => {}
                 Begun::Done => continue,
                 Begun::Waits => {
-                    grant.give_back();
+                    grant.give_back(qp.hot);
                     qp.hot.flags.insert(QpFlags::READ_WAIT);
                     break;
                 }
                 Begun::Failed => return Err(Stop::Failed),
             }
         }
-        send_packet(qp, units, slots, grant, tail)?;
+        let opcode = qp.cold.send_queue.wqe(qp.hot.req.next).opcode;
+        let begins = qp.hot.req.sent == 0;
+        send_packet(qp, units, slots, grant, tail).inspect_err(|_| grant.give_back(qp.hot))?;
+        if begins {
+            grant.begin(opcode);
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What a queue pair may send in one turn, and how its turn ends.
 
+use crate::qp::Qpc;
 use crate::queue::SendOpcode;
 
 /// What a queue pair may send in one turn.
@@ -11,22 +12,24 @@ pub(crate) struct Grant {
     pub bytes: usize,
     /// Packets, so that small messages leave room for others in the transmit batch.
     pub packets: usize,
-    /// READs that were begun in it.
+    /// READs that were sent in it.
     pub reads: u32,
-    /// Atomics that were begun in it.
+    /// Atomics that were sent in it.
     pub atomics: u32,
 }
 
 impl Grant {
-    /// A READ or atomic was begun.
+    /// A READ or atomic was sent.
     pub fn begin(&mut self, opcode: SendOpcode) {
         self.reads += u32::from(opcode == SendOpcode::Read);
         self.atomics += u32::from(matches!(opcode, SendOpcode::FetchAdd | SendOpcode::CompareSwap));
     }
 
-    /// The request that was read is held back: it is read once more in another turn.
-    pub const fn give_back(&mut self) {
-        self.wqes += 1;
+    /// The turn ends at the request that was read last. If nothing of it is sent, it is read once
+    /// more in another turn.
+    #[cold]
+    pub fn give_back(&mut self, qpc: &Qpc) {
+        self.wqes += u32::from(qpc.req.sent == 0);
     }
 
     /// Whether it covers one more packet, however long.

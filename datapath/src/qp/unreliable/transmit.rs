@@ -64,7 +64,7 @@ fn send_messages<T: TxSlots>(
                 }
             }
         }
-        send_packet(qp, units, slots, grant)?;
+        send_packet(qp, units, slots, grant).inspect_err(|_| grant.give_back(qp.hot))?;
     }
     Ok(())
 }

@@ -1,33 +1,41 @@
 //! Rounds: tenants that have something left of their share in this round, by class, and those that
 //! wait for the next.
 
-use std::collections::VecDeque;
+/// Lists of a round, by class.
+const CLASSES: u8 = 3;
+/// Those of even rounds come first.
+const LISTS: usize = 2 * CLASSES as usize;
 
-/// Classes within a round.
-pub(super) const CLASSES: usize = 3;
-
-/// Where a tenant stands: in this round or the next, and in which class.
+/// A list: a class in this round or the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     index: u8,
 }
 
-/// Tenants in the order of their turns.
+/// The ends of a list, where it is not empty.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    first: u16,
+    last: u16,
+}
+
+/// Tenants in the order of their turns, each in one list at most.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// Those of two rounds; the first half is of even ones.
-    lists: [VecDeque<u16>; 2 * CLASSES],
+    lists: [Ends; LISTS],
     /// A bit for each list that is not empty.
     occupied: u8,
     /// Number of this round, modulo 2^32.
     number: u32,
+    /// The tenant behind each tenant.
+    next: Vec<u16>,
 }
 
 impl Rounds {
-    /// Room for so many tenants in each list, so that none grows.
+    /// Room for so many tenants.
     pub fn reserve(&mut self, tenants: usize) {
-        for list in &mut self.lists {
-            list.reserve(tenants.saturating_sub(list.len()));
+        if self.next.len() < tenants {
+            self.next.resize(tenants, 0);
         }
     }
 
@@ -37,52 +45,71 @@ impl Rounds {
         self.number
     }
 
-    /// First list of this round, or of the next.
+    /// First list of a round.
     #[inline]
-    const fn first(&self, next: bool) -> u8 {
-        let odd = (self.number & 1 != 0) != next;
-        if odd { 3 } else { 0 }
+    const fn first_of(number: u32) -> u8 {
+        if number & 1 == 0 { 0 } else { CLASSES }
     }
 
     /// Puts a tenant last in its class, in this round or the next.
     #[inline]
     pub fn push(&mut self, tenant: u16, class: u8, next: bool) {
-        let index = self.first(next) + class;
-        self.lists[usize::from(index)].push_back(tenant);
-        self.occupied |= 1 << index;
+        let index = Self::first_of(self.number.wrapping_add(u32::from(next))) + class;
+        let list = &mut self.lists[usize::from(index)];
+        let last = core::mem::replace(&mut list.last, tenant);
+        if self.occupied & (1 << index) == 0 {
+            self.occupied |= 1 << index;
+            list.first = tenant;
+        } else {
+            self.next[usize::from(last)] = tenant;
+        }
     }
 
     /// Puts a tenant first in its class in this round.
     pub fn push_front(&mut self, tenant: u16, class: u8) {
-        let index = self.first(false) + class;
-        self.lists[usize::from(index)].push_front(tenant);
-        self.occupied |= 1 << index;
+        let index = Self::first_of(self.number) + class;
+        let list = &mut self.lists[usize::from(index)];
+        let first = core::mem::replace(&mut list.first, tenant);
+        if self.occupied & (1 << index) == 0 {
+            self.occupied |= 1 << index;
+            list.last = tenant;
+        } else {
+            self.next[usize::from(tenant)] = first;
+        }
+    }
+
+    /// The lists of this round that are not empty.
+    #[inline]
+    const fn ours(&self) -> u8 {
+        self.occupied & (0b111 << Self::first_of(self.number))
     }
 
     /// The tenant whose turn it is, which stays where it stands. The next round begins if nobody is
     /// left in this one.
     #[inline]
     pub fn front(&mut self) -> Option<(Place, u16)> {
-        if self.occupied == 0 {
-            return None;
-        }
-        let mut ours = self.occupied & (0b111 << self.first(false));
+        let mut ours = self.ours();
         if ours == 0 {
+            if self.occupied == 0 {
+                return None;
+            }
             self.number = self.number.wrapping_add(1);
             ours = self.occupied;
         }
         #[expect(clippy::cast_possible_truncation, reason = "below 6")]
         let index = ours.trailing_zeros() as u8;
-        self.lists[usize::from(index)].front().map(|tenant| (Place { index }, *tenant))
+        let list = self.lists.get(usize::from(index))?;
+        Some((Place { index }, list.first))
     }
 
     /// Takes the tenant away that is first there.
     #[inline]
     pub fn remove_front(&mut self, place: Place) {
         let list = &mut self.lists[usize::from(place.index)];
-        list.pop_front();
-        if list.is_empty() {
+        if list.first == list.last {
             self.occupied &= !(1 << place.index);
+        } else {
+            list.first = self.next[usize::from(list.first)];
         }
     }
 
@@ -90,32 +117,32 @@ impl Rounds {
     #[inline]
     pub fn rotate(&mut self, place: Place) {
         let list = &mut self.lists[usize::from(place.index)];
-        if list.len() > 1
-            && let Some(tenant) = list.pop_front()
-        {
-            list.push_back(tenant);
-        }
-    }
-
-    /// A tenant that is the last of its class in this round becomes the first.
-    pub fn rotate_back(&mut self, class: u8, tenant: u16) {
-        let list = &mut self.lists[usize::from(self.first(false) + class)];
-        if list.back() == Some(&tenant) {
-            list.rotate_right(1);
+        let (first, last) = (list.first, list.last);
+        if first != last {
+            list.first = self.next[usize::from(first)];
+            list.last = first;
+            self.next[usize::from(last)] = first;
         }
     }
 
     /// The tenant whose turn comes after `turns` others if each that is there has one after the
     /// other, and how many it has had by then.
-    #[inline]
     pub fn peek(&self, turns: usize) -> Option<(u16, usize)> {
-        let ours = self.occupied & (0b111 << self.first(false));
+        let ours = self.ours();
         let candidates = if ours == 0 { self.occupied } else { ours };
         let list = self.lists.get(candidates.trailing_zeros() as usize)?;
-        list.get(turns % list.len()).map(|tenant| (*tenant, turns / list.len()))
+        let (mut tenant, mut had) = (list.first, 0);
+        for _ in 0..turns {
+            if tenant == list.last {
+                (tenant, had) = (list.first, had + 1);
+            } else {
+                tenant = *self.next.get(usize::from(tenant))?;
+            }
+        }
+        Some((tenant, had))
     }
 
     pub fn bytes(&self) -> usize {
-        self.lists.iter().map(|list| list.capacity() * size_of::<u16>()).sum()
+        self.next.capacity() * size_of::<u16>()
     }
 }

@@ -114,15 +114,11 @@ fn send_new<T: TxSlots>(
             grant.wqes -= 1;
             let entry = plain_entry(qp.hot, &wqe);
             if wqe.minds_responses() || qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) {
-                let wqe_opcode = wqe.opcode;
                 match begin_in_turn(&mut qp.reborrow(), units, entry) {
-                    Begun::Ready => {
-                        grant.begin(wqe_opcode);
-                        begun = true;
-                    }
+                    Begun::Ready => begun = true,
                     Begun::Done => {}
                     Begun::Waits => {
-                        grant.give_back();
+                        grant.give_back(qp.hot);
                         qp.hot.flags.insert(QpFlags::READ_WAIT);
                         break;
                     }
@@ -134,7 +130,8 @@ fn send_new<T: TxSlots>(
             entry
         };
         if entry.packets > 1 {
-            let sent = send_long(qp.hot, qp.cold, units, slots, grant, (room, tail))?;
+            let sent = send_long(qp.hot, qp.cold, units, slots, grant, (room, tail))
+                .inspect_err(|_| grant.give_back(qp.hot))?;
             if sent > 0 {
                 room -= sent;
                 begun = qp.hot.req.sent > 0;
@@ -143,7 +140,7 @@ fn send_new<T: TxSlots>(
         }
         let last = qp.hot.req.sent + 1 == entry.packets;
         let ack_req = qp.hot.tx.must_ask((last && position.wrapping_add(1) == tail) || room == 1);
-        send_one(qp, units, slots, grant, entry, ack_req)?;
+        send_one(qp, units, slots, grant, entry, ack_req).inspect_err(|_| grant.give_back(qp.hot))?;
         room -= 1;
         begun = !last;
     }
@@ -162,10 +159,14 @@ fn send_one<T: TxSlots>(
 ) -> Result<(), Stop> {
     let position = qp.hot.req.next;
     let mut wanted = Wanted::new(qp, position, entry, qp.hot.req.sent, ack_req);
-    if wanted.wqe.opcode.has_response() {
+    let opcode = wanted.wqe.opcode;
+    if opcode.has_response() {
         wanted.rpsn_start = rpsn_start(qp.cold, &entry);
     }
     let sent = emit::<false, T>(&wanted, units, slots)?;
+    if opcode.has_response() {
+        grant.begin(opcode);
+    }
     let consumes_receive = wanted.wqe.opcode.consumes_receive();
     match sent {
         Sent::Payload(payload) => grant.bytes = grant.bytes.saturating_sub(payload),
