@@ -22,9 +22,10 @@
 //! an [`Event::Asked`] at the other end, and [`Manager::serve`] the SIDR_REP, which is an
 //! [`Event::Found`].
 //!
-//! REQ, REP, DREQ and SIDR_REQ are sent again until they are answered; everything may be lost, doubled, late
-//! or forged. What a peer can make this hold is bounded by [`Config`], and [`Stats`] counts what is
-//! not taken. Who leaves stays as long as it [`owes`](Manager::owes) an answer (1.14).
+//! REQ, REP, DREQ and SIDR_REQ are sent again until they are answered; everything may be lost,
+//! doubled, late or forged. What a peer can make this hold is bounded by [`Config`], and [`Stats`]
+//! counts what is not taken. Who leaves stays as long as it [`owes`](Manager::owes) an answer
+//! (1.14).
 #![forbid(unsafe_code)]
 
 mod config;
