@@ -15,6 +15,7 @@ use crate::error::Result;
 
 /// What to measure, and where the results go.
 #[derive(Args)]
+#[group(id = "streams")]
 pub struct Options {
     /// Instead: iperf3, Redis, rsync and a web server through `srnic tunnel`, beside kernel TCP and
     /// QUIC, over a path that loses 1 % and takes half a millisecond each way (as root)
