@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::thread;
 
 /// Hosts from which on another thread is worth it, if nobody says how many there are to be.
-const HOSTS_PER_THREAD: usize = 64;
+const HOSTS_PER_THREAD: usize = 128;
 
 /// Simulates networks of thousands of hosts, each with the engine that runs on the wire
 #[derive(Parser, Debug)]
@@ -95,7 +95,7 @@ struct Common {
     window: Option<u16>,
     /// Threads that play a run; results do not depend on their number
     ///
-    /// If it is not given: as many as there are CPUs, but each with at least 64 hosts.
+    /// If it is not given: as many as there are CPUs, but each with at least 128 hosts.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// Writes the results to this file
