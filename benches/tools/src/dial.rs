@@ -1,7 +1,7 @@
 //! Connecting to a listener of another process, which may be started a little later.
 
 use crate::error::{Error, Result};
-use crate::pump::{Drive, PEER_WAIT, wait_for, wait_until};
+use crate::pump::{Drive, PEER_WAIT, wait_for, wait_past, wait_until};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
@@ -53,7 +53,10 @@ pub fn dial<T>(
 /// [`Error::Channel`], [`Error::Late`], [`Error::Interrupted`].
 pub(crate) fn tcp(engine: &impl Drive, address: SocketAddr, missing: &'static str) -> Result<TcpStream> {
     let mut trying = None;
-    wait_for(engine, missing, || {
+    let nobody =
+        || format!("nobody answers at {address} by TCP: start the other end there, with the same options");
+    let obstacle = || engine.link_down().or_else(|| Some(nobody()));
+    wait_past(engine, missing, Some(PEER_WAIT), obstacle, || {
         let stream = match trying.take() {
             Some(stream) => Ok(stream),
             None => begin(address),

@@ -25,7 +25,7 @@ pub enum Error {
         status: WcStatus,
     },
     /// The side channel failed.
-    #[error("the side channel to {address}: cannot {doing}: {source}")]
+    #[error("the side channel to {address}: cannot {doing}: {source}{}", remedy(doing, source))]
     Channel {
         /// The server's address.
         address: SocketAddr,
@@ -203,6 +203,20 @@ pub enum Error {
     Signals(ctrlc::Error),
 }
 
+/// What a user can do about a side channel that cannot be opened.
+fn remedy(doing: &str, cause: &io::Error) -> &'static str {
+    match (doing, cause.kind()) {
+        ("listen", ErrorKind::AddrInUse) => {
+            "; another program listens there, so give both sides another --port"
+        }
+        ("listen", ErrorKind::PermissionDenied) => "; give both sides a --port from 1024 on",
+        ("listen", ErrorKind::AddrNotAvailable) => {
+            "; give an address of this machine to --bind, or 0.0.0.0 for all"
+        }
+        _ => "",
+    }
+}
+
 impl Error {
     /// An operation on a file that the system refused.
     pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
@@ -234,5 +248,22 @@ impl From<verbs_api::Error> for Error {
             )),
             error => Self::Verbs(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_channel_that_cannot_listen_says_which_option_helps() {
+        let said = |doing, kind: ErrorKind| {
+            let address = ([127, 0, 0, 1], 80).into();
+            Error::Channel { address, doing, source: kind.into() }.to_string()
+        };
+        assert!(said("listen", ErrorKind::AddrInUse).ends_with("give both sides another --port"));
+        assert!(said("listen", ErrorKind::PermissionDenied).ends_with("a --port from 1024 on"));
+        assert!(said("listen", ErrorKind::AddrNotAvailable).contains("to --bind"));
+        assert!(!said("connect", ErrorKind::AddrNotAvailable).contains("--"));
     }
 }

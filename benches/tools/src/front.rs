@@ -6,9 +6,12 @@ mod tests;
 use crate::install::{self, Install};
 use crate::program;
 use crate::subcommands::{ALL, Group, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches as _, Subcommand as _};
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::num::ParseIntError;
 use std::process::ExitCode;
 
 /// `{after-help}` is the list of subcommands, which clap cannot group.
@@ -22,22 +25,57 @@ Devices, as -d takes them (docs/ports.md has all of them, and their keys):
   fault:loss=1%:DEVICE          one of these, with 1 % of the packets lost
 ";
 
+const DEVICE_TIP: &str =
+    "`-d memif:/tmp/a.sock` joins two processes of this machine; `srnic help` lists other devices";
+const ADDRESS_TIP: &str =
+    "this is the path that a device was opened with, as in `-d memif:/tmp/a.sock,stat=/tmp/a.stat`";
+const NUMBER_TIP: &str = "this takes a whole number in digits, without a unit";
+
 /// Runs what the command line `args` asks for, the program's own name included.
 #[must_use]
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let started = args.first().and_then(|path| program::file_name(path)).unwrap_or_default();
     if let Some(subcommand) = Subcommand::of_link(started) {
-        let matches = of_link(subcommand).get_matches_from(&args);
+        let matches = parsed(of_link(subcommand), &args);
         return run(subcommand, subcommand.link(), &matches);
     }
-    let matches = command().get_matches_from(&args);
+    let matches = parsed(command(), &args);
     if let Some((name, options)) = matches.subcommand()
         && let Some(subcommand) = Subcommand::of_name(name)
     {
         return run(subcommand, format!("srnic {name}"), options);
     }
     Install::from_arg_matches(&matches).map_or_else(|error| error.exit(), |task| install::main(&task))
+}
+
+/// The options of a command line. One that is wrong ends the program: it is told why, and what to
+/// do.
+fn parsed(command: Command, args: &[OsString]) -> ArgMatches {
+    command.try_get_matches_from(args).unwrap_or_else(|error| with_tip(error).exit())
+}
+
+/// The error, with what to do where clap cannot know it.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(tip) = tip(&error) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+fn tip(error: &clap::Error) -> Option<&'static str> {
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => {
+            let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+                return None;
+            };
+            let lacks = |name: &str| missing.iter().any(|argument| argument.contains(name));
+            let tips = [("<DEVICE", DEVICE_TIP), ("<ADDRESS>", ADDRESS_TIP)];
+            tips.into_iter().find(|(name, _)| lacks(name)).map(|(_, tip)| tip)
+        }
+        ErrorKind::ValueValidation => error.source()?.is::<ParseIntError>().then_some(NUMBER_TIP),
+        _ => None,
+    }
 }
 
 fn run(subcommand: &Subcommand, name: String, matches: &ArgMatches) -> ExitCode {

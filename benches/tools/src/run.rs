@@ -118,7 +118,9 @@ fn beside(program: &Path) -> Result<PathBuf> {
     let found = places.map(|place| directory.join(place)).find(|place| place.join(LIBRARY).is_file());
     found.ok_or_else(|| {
         let sought = directory.join(PLACES[0]).join(LIBRARY);
-        let none = io::Error::other("it is not built: `cargo xtask dropin` builds it, or give --library");
+        let none = io::Error::other(
+            "it is not there: `cargo xtask dropin` builds it and prints its directory, which --library takes",
+        );
         Error::file("find", &sought)(none)
     })
 }

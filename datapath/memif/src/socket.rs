@@ -154,7 +154,7 @@ fn explained(path: &Path, errno: Errno) -> String {
         Errno::NOENT if !path.parent().is_some_and(Path::is_dir) => {
             "its directory does not exist; make it first".to_owned()
         }
-        Errno::ACCESS => "this user may not make files in its directory".to_owned(),
+        Errno::ACCESS => "this user may not make files in its directory; use another path".to_owned(),
         other => other.to_string(),
     }
 }
@@ -190,6 +190,9 @@ pub fn remove_stale(path: &Path) -> Result<(), String> {
     let file_type = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err("this user may not look into its directory; use another path".to_owned());
+        }
         Err(error) => return Err(error.to_string()),
     };
     if !file_type.is_socket() {
@@ -199,7 +202,9 @@ pub fn remove_stale(path: &Path) -> Result<(), String> {
         Presence::Nobody => fs::remove_file(path)
             .map_err(|error| format!("a dead server left it and it cannot be removed: {error}")),
         Presence::Server => Err("another server is listening on it; use another path".to_owned()),
-        Presence::Unknown(cause) => Err(format!("cannot tell whether a server is listening: {cause}")),
+        Presence::Unknown(cause) => {
+            Err(format!("cannot tell whether a server is listening ({cause}); use another path"))
+        }
     }
 }
 

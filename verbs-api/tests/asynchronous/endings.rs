@@ -27,7 +27,7 @@ fn a_driver_ends_with_what_it_drives() {
     runtime().block_on(async {
         let [one, two] = ends("async-drive", "", 1);
         let mut driver = tokio::spawn(one.completions.drive());
-        let End { completions, pair, pool, device, .. } = one;
+        let End { completions, pair, pool, device: _device, .. } = one;
         drop(completions);
         let waits = pair.recv(pool.take().expect("free"));
         drop(pair);

@@ -1,5 +1,4 @@
 use super::*;
-use clap::error::ErrorKind;
 use std::collections::BTreeSet;
 
 #[test]
@@ -93,4 +92,40 @@ fn a_mistyped_subcommand_is_answered_with_the_nearest() {
     let error = command().try_get_matches_from(["srnic", "write-bm"]).expect_err("there is none");
     assert_eq!(error.kind(), ErrorKind::InvalidSubcommand);
     assert!(error.to_string().contains("'write-bw'"), "{error}");
+}
+
+#[test]
+fn the_document_of_the_tools_has_each_subcommand() {
+    let document = include_str!("../../../../docs/tools.md");
+    let words = || document.split('`').filter_map(|code| code.strip_prefix("srnic "));
+    for subcommand in ALL {
+        let named = words().any(|code| code.split_whitespace().next() == Some(subcommand.name));
+        assert!(named, "docs/tools.md does not say what `srnic {}` is", subcommand.name);
+    }
+    let mut command = command();
+    command.build();
+    let is_known =
+        |code: &&str| code.split(' ').next().is_some_and(|name| command.find_subcommand(name).is_some());
+    let unknown: Vec<_> = words().filter(|code| !is_known(code)).collect();
+    assert!(unknown.is_empty(), "docs/tools.md has tools that are none: {unknown:?}");
+}
+
+#[test]
+fn what_clap_cannot_know_is_told_with_its_error() {
+    let said = |line: &str| {
+        let error = command().try_get_matches_from(line.split(' ')).expect_err("refused");
+        with_tip(error).to_string()
+    };
+    for (line, tip) in [
+        ("srnic write-bw", "tip: `-d memif:/tmp/a.sock` joins two processes"),
+        ("srnic run true", "tip: `-d memif:/tmp/a.sock` joins two processes"),
+        ("srnic stat", "tip: this is the path that a device was opened with"),
+        ("srnic write-bw -d memif:/tmp/a.sock -s 64K", "tip: this takes a whole number in digits"),
+        ("srnic write-bw -d memif:/tmp/a.sock --cpu one", "tip: this takes a whole number in digits"),
+    ] {
+        assert!(said(line).contains(tip), "{line}: {}", said(line));
+    }
+    for line in ["srnic write-bw -d memif:/tmp/a.sock -s 0", "srnic lab", "srnic write-bw -d foo"] {
+        assert!(!said(line).contains("tip:"), "{line}: {}", said(line));
+    }
 }
