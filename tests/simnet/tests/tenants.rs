@@ -195,7 +195,7 @@ fn beside_bulk(tenants: bool, tx_ring: usize) -> (f64, u64) {
     (waits.iter().sum::<f64>() / waits.len() as f64, bulk.completed(&rig) - before)
 }
 
-/// Of the class D of PeRF: on average at least 75 % less than with round robin, and bulk keeps 0.95.
+/// The class D of PeRF: on average at least 75 % less than with round robin, and bulk keeps 0.95.
 #[test]
 fn small_messages_do_not_wait_for_bulk() {
     let ((plain, bulk_plain), (shared, bulk_shared)) = (beside_bulk(false, 8), beside_bulk(true, 8));

@@ -61,8 +61,8 @@ impl fmt::Display for TenantClass {
 /// What a tenant may do in a second in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TenantCaps {
-    /// Bytes on the wire, counted as payload and [`PACKET_OVERHEAD`](crate::tuning::PACKET_OVERHEAD)
-    /// a packet; 0: no cap, else at least [`TenantCaps::BYTES_MIN`].
+    /// Bytes on the wire, counted as payload and 100 a packet; 0: no cap, else at least
+    /// [`TenantCaps::BYTES_MIN`].
     pub bytes_per_s: u64,
     /// Operations, each as many as [`CostTable`] says; 0: no cap, else at least
     /// [`TenantCaps::OPERATIONS_MIN`].

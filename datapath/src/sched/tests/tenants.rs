@@ -15,6 +15,7 @@ fn attributes() -> impl Strategy<Value = TenantAttr> {
             weight,
             class: TenantClass::ALL[class],
             tx: TenantCaps { bytes_per_s, operations_per_s },
+            ..TenantAttr::default()
         },
     )
 }

@@ -28,8 +28,8 @@ pub enum SlowPathDriver {
     Thread,
 }
 
-/// What a host takes for its work beside [`RigOptions::turn_cost_ns`], in nanoseconds: its next turn
-/// begins when that is over.
+/// What a host takes for its work beside [`RigOptions::turn_cost_ns`], in nanoseconds: its next
+/// turn begins when that is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HostModel {
     /// For each frame that it sends or receives.
