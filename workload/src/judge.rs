@@ -15,7 +15,7 @@ const GRANT: u32 = 8;
 /// Packets that are sent again for one that is lost, late or damaged.
 const AGAIN: u64 = 4;
 /// Packets that nothing has to explain.
-const FREE: u64 = 8;
+const FREE: u64 = 4;
 
 /// Nanoseconds that a request may take without a reason, and those if packets are harmed: timers.
 const SLACK_NS: f64 = 20_000.0;
@@ -107,7 +107,8 @@ struct Explained {
 impl Explained {
     fn new(scenario: &Scenario, outcome: &Outcome) -> Self {
         let faults = scenario.faults;
-        let counted = |part: f64, of: fn(&simnet::LinkStats) -> u64| if part > 0.0 { outcome.on_links(of) } else { 0 };
+        let counted =
+            |part: f64, of: fn(&simnet::LinkStats) -> u64| if part > 0.0 { outcome.on_links(of) } else { 0 };
         let overflowed = outcome.on_links(|link| link.overflowed);
         let damaged = counted(faults.corrupt, |link| link.corrupted);
         let doubled = counted(faults.duplicate, |link| link.duplicated);
@@ -116,7 +117,9 @@ impl Explained {
         let any = [faults.loss, faults.reorder, faults.duplicate, faults.corrupt];
         let short = |entry: &Entry| {
             entry.op.takes_receive()
-                && (entry.receives_ahead() < entry.depth || entry.receive_ns > 0 || entry.service == Service::Uc)
+                && (entry.receives_ahead() < entry.depth
+                    || entry.receive_ns > 0
+                    || entry.service == Service::Uc)
         };
         Self {
             harmed: lost + damaged + late,
@@ -143,8 +146,10 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Vec<Finding> {
     };
     let counters = &outcome.counters;
     let Explained { harmed, damaged, doubled, calm, short } = explained;
-    // Who finds no receive is asked again.
-    let (again, twice) = (counters.tx_retransmits, counters.rx_duplicates);
+    // Who hears nothing for long asks by sending a packet again: a probe, and no repair.
+    let probes = counters.tx_probes;
+    let again = counters.tx_retransmits.saturating_sub(probes);
+    let twice = counters.rx_duplicates.saturating_sub(probes);
     let words = format!("{again} packets were sent again, and the network harmed {harmed}");
     note(Kind::Resent, !short && again > FREE + AGAIN * harmed, words);
     let words = format!("{twice} packets came twice; the network harmed {harmed} and doubled {doubled}");
@@ -152,7 +157,11 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Vec<Finding> {
     let early = counters.rx_out_of_order;
     note(Kind::Reordered, calm && early > FREE, format!("{early} packets came out of order"));
     let bad = counters.drop_icrc + counters.drop_malformed + counters.drop_encapsulation;
-    note(Kind::Damaged, bad > damaged, format!("{bad} packets came damaged, of which the network made {damaged}"));
+    note(
+        Kind::Damaged,
+        bad > damaged,
+        format!("{bad} packets came damaged, of which the network made {damaged}"),
+    );
     let dropped: Vec<String> = counters
         .iter()
         .filter(|(name, count)| name.starts_with("drop_") && *count > 0)
@@ -190,12 +199,15 @@ fn entry_alone(
     if !explained.calm || entry.pace_ns > 0 {
         return;
     }
-    let expected = expected_requests(scenario, entry);
+    // Requests without completions are known by the next one that has one.
+    let untold = f64::from(entry.qps) * f64::from(entry.signaled - 1);
+    let expected = expected_requests(scenario, entry) - untold;
     let words = format!("{} requests, of {expected:.0} that are possible", told.requests);
     note(Kind::Slow, expected > 16.0 && as_float(told.requests) < SHARE * expected, words);
-    let (least, mean) = (told.shares.iter().min().copied().unwrap_or(0), told.requests / u64::from(entry.qps));
+    let (least, mean) =
+        (told.shares.iter().min().copied().unwrap_or(0), told.requests / u64::from(entry.qps));
     let words = format!("a queue pair had {least} requests, the mean is {mean}");
-    note(Kind::Unfair, mean > 16 && least * 4 < mean, words);
+    note(Kind::Unfair, mean > 16 + 4 * u64::from(entry.signaled) && least * 4 < mean, words);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
@@ -218,10 +230,25 @@ fn message(scenario: &Scenario, entry: &Entry) -> (f64, f64) {
     (8.0 * (bytes + OVERHEAD * packets) * bit_ns(scenario), packets)
 }
 
-/// Nanoseconds from a packet to its acknowledgement in an idle network.
+/// Nanoseconds for which what a host sends waits in its transmit ring behind data of other entries.
+fn ring(scenario: &Scenario, entry: &Entry, host: usize) -> f64 {
+    let sends = |other: &Entry| if other.op.has_response() { other.to } else { other.from };
+    let others =
+        scenario.workload.iter().filter(|other| !std::ptr::eq(*other, entry) && sends(other) == host);
+    let waits = |other: &Entry| {
+        let (wire, packets) = message(scenario, other);
+        let under_way = f64::from(other.qps) * f64::from(other.depth) * packets;
+        under_way.min(scenario.host.tx_ring.into()) * wire / packets
+    };
+    others.map(waits).sum()
+}
+
+/// Nanoseconds from a packet to its acknowledgement. Acknowledgements wait behind data of the host
+/// that sends them.
 fn round_trip(scenario: &Scenario, entry: &Entry) -> f64 {
     let packet = 8.0 * (f64::from(entry.mtu) + OVERHEAD) * bit_ns(scenario);
-    4.0 * f64::from(scenario.link.delay_ns) + 8.0 * f64::from(scenario.host.turn_ns) + 3.0 * packet
+    let rings = ring(scenario, entry, entry.to) + ring(scenario, entry, entry.from);
+    rings + 4.0 * f64::from(scenario.link.delay_ns) + 8.0 * f64::from(scenario.host.turn_ns) + 3.0 * packet
 }
 
 /// Requests that link, window and depth allow, if entries that share a link share it evenly.
@@ -294,7 +321,8 @@ pub fn signals(scenario: &Scenario, outcome: &Outcome) -> Vec<f64> {
     let requests: u64 = outcome.entries.iter().map(|told| told.requests).sum();
     let longest_queue = outcome.links.iter().flatten().map(|link| link.queue_max).max().unwrap_or(0);
     let entries = || scenario.workload.iter().zip(&outcome.entries);
-    let worst = |of: &dyn Fn(&Entry, &EntryOutcome) -> f64| entries().map(|(e, t)| of(e, t)).fold(0.0, f64::max);
+    let worst =
+        |of: &dyn Fn(&Entry, &EntryOutcome) -> f64| entries().map(|(e, t)| of(e, t)).fold(0.0, f64::max);
     vec![
         a_packet(counters.tx_retransmits),
         a_packet(counters.rx_out_of_order),
@@ -342,8 +370,14 @@ mod tests {
         assert_eq!(with(|_| Verdict::Pass), []);
         let lost = with(|number| if number % 10 == 9 { Verdict::Drop } else { Verdict::Pass });
         assert!(lost.contains(&Kind::Resent) && lost.contains(&Kind::Reordered), "{lost:?}");
-        assert!(with(|number| if number % 4 == 3 { Verdict::Duplicate } else { Verdict::Pass }).contains(&Kind::Doubled));
-        assert!(with(|number| if number % 5 == 4 { Verdict::Delay(9_000) } else { Verdict::Pass }).contains(&Kind::Reordered));
+        assert!(
+            with(|number| if number % 4 == 3 { Verdict::Duplicate } else { Verdict::Pass })
+                .contains(&Kind::Doubled)
+        );
+        assert!(
+            with(|number| if number % 5 == 4 { Verdict::Delay(9_000) } else { Verdict::Pass })
+                .contains(&Kind::Reordered)
+        );
         let late = with(|_| Verdict::Delay(60_000));
         assert!(late.contains(&Kind::Late) && late.contains(&Kind::Slow), "{late:?}");
         let dead = with(|number| if number > 300 { Verdict::Drop } else { Verdict::Pass });
@@ -354,7 +388,9 @@ mod tests {
     #[test]
     fn what_a_scenario_asks_for_is_well() {
         for faults in ["loss = 0.02", "reorder = 0.05", "duplicate = 0.1", "corrupt = 0.02"] {
-            let text = format!("{{faults = {{{faults}}}, workload = [{{qps = 4}}, {{op = 'read', from = 1, to = 0}}]}}");
+            let text = format!(
+                "{{faults = {{{faults}}}, workload = [{{qps = 4}}, {{op = 'read', from = 1, to = 0}}]}}"
+            );
             let scenario = Scenario::parse(&text).expect("a scenario");
             let outcome = play(&scenario).expect("played");
             assert_eq!(judge(&scenario, &outcome), [], "{text}");

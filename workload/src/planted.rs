@@ -9,18 +9,18 @@ use crate::play::play_with;
 use crate::search::{DIMENSIONS, MinimalSet, Point, Trial};
 use simnet::{Faults, LinkId, NodeId, Passing, Rig, Verdict};
 
-/// What a defect does to the frames that the first host sends.
+/// What a defect does to the packets with requests or responses that the first host sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Harm {
-    /// One in eight is lost.
+    /// One in three is lost.
     Loses,
-    /// One in four is sent twice.
+    /// One in two is sent twice.
     Doubles,
     /// One in eight is damaged.
     Damages,
-    /// One in eight is late by 5 us.
+    /// One in three is late by 5 us.
     Reorders,
-    /// All are late, by 400 us.
+    /// All are late, by two milliseconds.
     Delays,
 }
 
@@ -49,7 +49,13 @@ pub const ALL: [Defect; 5] = [
     Defect {
         name: "large batches of unsignaled requests",
         harm: Harm::Doubles,
-        range: &[("qps", &[4, 5, 6]), ("signaled", &[2]), ("batch", &[2]), ("depth", &[4, 5, 6])],
+        range: &[
+            ("op", &[0, 1, 2]),
+            ("qps", &[4, 5, 6]),
+            ("signaled", &[2]),
+            ("batch", &[2]),
+            ("depth", &[4, 5, 6]),
+        ],
     },
     Defect {
         name: "translations of many regions, both ways",
@@ -59,7 +65,14 @@ pub const ALL: [Defect; 5] = [
     Defect {
         name: "receives of several elements, deep queues",
         harm: Harm::Reorders,
-        range: &[("op", &[2]), ("elements", &[2, 3]), ("window", &[4, 5]), ("loss", &[0]), ("reorder", &[0]), ("depth", &[4, 5, 6])],
+        range: &[
+            ("op", &[2]),
+            ("elements", &[2, 3]),
+            ("window", &[4, 5]),
+            ("loss", &[0]),
+            ("reorder", &[0]),
+            ("depth", &[4, 5, 6]),
+        ],
     },
 ];
 
@@ -70,8 +83,10 @@ impl Defect {
     /// If a dimension has no such name.
     #[must_use]
     pub fn set(&self) -> MinimalSet {
-        let number = |name| DIMENSIONS.iter().position(|dimension| dimension.name == name).expect("a dimension");
-        let mut set: Vec<_> = self.range.iter().map(|(name, values)| (number(*name), values.to_vec())).collect();
+        let number =
+            |name| DIMENSIONS.iter().position(|dimension| dimension.name == name).expect("a dimension");
+        let mut set: Vec<_> =
+            self.range.iter().map(|(name, values)| (number(*name), values.to_vec())).collect();
         set.sort();
         MinimalSet(set)
     }
@@ -87,12 +102,19 @@ impl Defect {
 
     fn prepare(&self, rig: &mut Rig) {
         let link = LinkId::Up(NodeId(0));
-        let every = |nth: u64, verdict| move |passing: &Passing<'_>| if passing.number % nth == nth - 1 { verdict } else { Verdict::Pass };
+        let every = |nth: u64, verdict| {
+            let mut data = 0;
+            move |passing: &Passing<'_>| {
+                data += u64::from(passing.data_psn().is_some());
+                let is_hit = passing.data_psn().is_some() && data % nth == 0;
+                if is_hit { verdict } else { Verdict::Pass }
+            }
+        };
         match self.harm {
-            Harm::Loses => rig.net.set_filter(link, Box::new(every(8, Verdict::Drop))),
-            Harm::Doubles => rig.net.set_filter(link, Box::new(every(4, Verdict::Duplicate))),
-            Harm::Reorders => rig.net.set_filter(link, Box::new(every(8, Verdict::Delay(5_000)))),
-            Harm::Delays => rig.net.set_filter(link, Box::new(every(1, Verdict::Delay(400_000)))),
+            Harm::Loses => rig.net.set_filter(link, Box::new(every(3, Verdict::Drop))),
+            Harm::Doubles => rig.net.set_filter(link, Box::new(every(2, Verdict::Duplicate))),
+            Harm::Reorders => rig.net.set_filter(link, Box::new(every(3, Verdict::Delay(5_000)))),
+            Harm::Delays => rig.net.set_filter(link, Box::new(every(1, Verdict::Delay(2_000_000)))),
             Harm::Damages => {
                 let faults = rig.net.link_mut(link).faults;
                 rig.net.set_faults(link, Faults { corrupt_ppm: 125_000, ..faults });

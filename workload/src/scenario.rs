@@ -296,8 +296,7 @@ impl Scenario {
     /// [`ScenarioError`].
     pub fn check(&self) -> Result<(), ScenarioError> {
         let Faults { loss, reorder, duplicate, corrupt, late_ns } = self.faults;
-        let parts =
-            [("loss", loss), ("reorder", reorder), ("duplicate", duplicate), ("corrupt", corrupt)];
+        let parts = [("loss", loss), ("reorder", reorder), ("duplicate", duplicate), ("corrupt", corrupt)];
         parts.into_iter().try_for_each(|(key, part)| within(key, part, (0.0, 0.9)))?;
         within("late_ns", late_ns, (0.0, 1e9))?;
         within("time_us", self.time_us, (1.0, 10e6))?;
@@ -335,7 +334,9 @@ fn differing(value: &toml::Value, default: &toml::Value) -> toml::Value {
         (toml::Value::Table(table), toml::Value::Table(defaults)) => table
             .iter()
             .filter(|(key, value)| defaults.get(*key) != Some(value))
-            .map(|(key, value)| (key.clone(), defaults.get(key).map_or_else(|| value.clone(), |d| differing(value, d))))
+            .map(|(key, value)| {
+                (key.clone(), defaults.get(key).map_or_else(|| value.clone(), |d| differing(value, d)))
+            })
             .collect::<toml::Table>()
             .into(),
         (toml::Value::Array(entries), toml::Value::Array(none)) if none.is_empty() => {

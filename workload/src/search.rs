@@ -28,9 +28,7 @@ pub struct Trial {
 pub fn trial(point: &Point) -> Trial {
     let scenario = point.scenario();
     match play(&scenario) {
-        Ok(outcome) => {
-            Trial { findings: judge(&scenario, &outcome), signals: signals(&scenario, &outcome) }
-        }
+        Ok(outcome) => Trial { findings: judge(&scenario, &outcome), signals: signals(&scenario, &outcome) },
         // The space has valid scenarios only; one that is not is an anomaly, too.
         Err(error) => Trial {
             findings: vec![Finding { kind: Kind::Error, words: error.to_string() }],
@@ -103,8 +101,7 @@ impl<F: FnMut(&Point) -> Trial> Search<F> {
         let try_out = &mut self.try_out;
         // Whatever is wrong here, and not what may be wrong elsewhere.
         let is_alike = |found: &Finding| findings.iter().any(|finding| finding.kind == found.kind);
-        let (minimal, tried) =
-            MinimalSet::of(&point, |point| try_out(point).findings.iter().any(is_alike));
+        let (minimal, tried) = MinimalSet::of(&point, |point| try_out(point).findings.iter().any(is_alike));
         self.minimising += tried;
         self.found.push(Anomaly { point, findings, minimal, after: self.points });
     }

@@ -14,7 +14,9 @@ fn nothing_is_found_in_two_thousand_points() {
     let found: Vec<String> = search
         .found()
         .iter()
-        .map(|anomaly| format!("{:?}\n  {}\n  {}", anomaly.findings, anomaly.minimal, anomaly.point.scenario()))
+        .map(|anomaly| {
+            format!("{:?}\n  {}\n  {}", anomaly.findings, anomaly.minimal, anomaly.point.scenario())
+        })
         .collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

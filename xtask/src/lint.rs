@@ -6,7 +6,8 @@ use crate::steps::Steps;
 use crate::{api, comments, cycles, deny, docs, packages, records, sections, setup};
 
 /// The features that no member switches on.
-pub const EVERY_FEATURE: [&str; 2] = ["--features", "verbs-api/tokio,srnic-streams/tokio,srnic-workload/planted"];
+pub const EVERY_FEATURE: [&str; 2] =
+    ["--features", "verbs-api/tokio,srnic-streams/tokio,srnic-workload/planted"];
 
 /// Runs all checks: formatting, clippy on the whole workspace with all features and on what builds
 /// without DPDK, rustdoc, the documents' references, the form of decisions and comments, imports in

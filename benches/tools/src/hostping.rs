@@ -4,14 +4,16 @@ pub mod answer;
 pub mod baseline;
 pub mod finding;
 pub mod judge;
+pub mod map;
 pub mod measure;
+pub mod past;
 pub mod path;
 pub mod preflight;
 pub mod tomography;
 pub mod ways;
 pub mod window;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::link::wait_for_link;
 use crate::{interrupt, log, output, program};
 use baseline::Baseline;
@@ -19,6 +21,7 @@ use clap::{ArgMatches, Parser};
 use finding::{Finding, Findings, Level};
 use judge::Row;
 use measure::Measured;
+use past::{Past, pause};
 use path::Path;
 use preflight::Host;
 use serde_json::{Value, json};
@@ -73,7 +76,11 @@ pub struct Cli {
     /// Gb/s that the way to HOST should carry: tells whether the window is large enough for it
     #[arg(long, value_name = "GBPS", requires = "host", value_parser = rate)]
     rate: Option<f64>,
-    /// Looks again after so many seconds, until Ctrl-C
+    /// Draws the probes as a heat map into a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preflight", "answer"])]
+    svg: Option<PathBuf>,
+    /// Looks again after so many seconds, until Ctrl-C; more seldom if it took more than a
+    /// hundredth of that
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     watch: Option<u64>,
     /// Writes a JSON document, one a line for each look
@@ -102,6 +109,7 @@ fn run(cli: &Cli) -> Result<Level> {
     interrupt::catch()?;
     log::start()?;
     output::check_file(cli.save.as_deref())?;
+    output::check_file(cli.svg.as_deref())?;
     let usual = cli.baseline.as_deref().map(Baseline::read).transpose()?.unwrap_or_default();
     let machine = Host::at(&cli.root);
     let settings = Findings(preflight::check(&machine, cli.device.as_ref(), &cli.cpu));
@@ -125,8 +133,9 @@ fn run(cli: &Cli) -> Result<Level> {
 
 /// Probes, judges and tells, once or again and again. The verdict is that of the last look.
 fn look(cli: &Cli, settings: &Findings, usual: &Baseline, mut ways: Ways) -> Result<Level> {
-    let mut history = History::default();
+    let (mut history, mut past) = (History::default(), Past::default());
     loop {
+        let since = Instant::now();
         let mut probes = Vec::new();
         for _ in 0..cli.rounds {
             probes = ways.probe(probes)?;
@@ -138,9 +147,13 @@ fn look(cli: &Cli, settings: &Findings, usual: &Baseline, mut ways: Ways) -> Res
         let mut links = judge::judge(&rows, &mut history);
         links.extend(window_of(cli, &ways, &probes));
         let links = Findings(links);
-        let level = show(cli, settings, &rows, &links)?;
+        past.note(&links.0);
+        if let Some(path) = &cli.svg {
+            std::fs::write(path, map::map(&rows).svg()).map_err(Error::file("write", path))?;
+        }
+        let level = show(cli, settings, &rows, &links, &past)?;
         let Some(seconds) = cli.watch else { return Ok(level) };
-        let next = Instant::now() + Duration::from_secs(seconds);
+        let next = Instant::now() + pause(Duration::from_secs(seconds), since.elapsed());
         while Instant::now() < next {
             if interrupt::check().is_err() {
                 return Ok(level);
@@ -156,14 +169,23 @@ fn window_of(cli: &Cli, ways: &Ways, probes: &[(Path, Measured)]) -> Option<Find
     Some(window::judge(ways.peer_window()?, best.reduce(Measured::best_of)?, cli.rate?))
 }
 
-fn show(cli: &Cli, settings: &Findings, rows: &[Row], links: &Findings) -> Result<Level> {
+fn show(cli: &Cli, settings: &Findings, rows: &[Row], links: &Findings, past: &Past) -> Result<Level> {
     let all = Findings(settings.0.iter().chain(&links.0).cloned().collect());
     let mut document = links.json("links");
     document["settings"] = settings.json("settings")["settings"].take();
     document["probes"] = rows.iter().map(probe_json).collect();
     document["verdict"] = all.verdict().to_string().into();
+    if let Some(links) = document["links"].as_array_mut() {
+        for link in links {
+            let looks = past.of(link["name"].as_str().unwrap_or_default());
+            link["looks"] = looks.map(|level| level.to_string()).collect();
+        }
+    }
     if !cli.json {
-        output::lines(format_args!("{}\n", table(rows)))?;
+        output::lines(format_args!("{}\n{}\n", table(rows), map::map(rows)))?;
+        if past.is_long() {
+            output::lines(format_args!("{past}\n"))?;
+        }
     }
     tell(cli, &all, document)
 }

@@ -14,6 +14,7 @@ pub mod error;
 pub mod fabric;
 pub mod file;
 pub mod front;
+pub mod heat;
 pub mod hostping;
 pub mod install;
 pub mod interrupt;

@@ -57,8 +57,11 @@ fn a_host_is_judged_by_its_baseline() {
     let place = Place::new("hostping-baseline");
     let file = place.path("baseline").display().to_string();
     let arguments = ["-d", "sim:hostping", "--cpu", "0", "--rounds", "1", "--json"];
-    let saved = document(&hostping(&[&arguments[..], &["--save", &file]].concat()).end());
+    let svg = place.path("svg").display().to_string();
+    let saved = document(&hostping(&[&arguments[..], &["--save", &file, "--svg", &svg]].concat()).end());
     assert!(saved["probes"].as_array().is_some_and(|probes| !probes.is_empty()), "{saved}");
+    assert_eq!(link(&saved, "CPU 0")["looks"], serde_json::json!([link(&saved, "CPU 0")["verdict"]]));
+    assert!(fs::read_to_string(svg).is_ok_and(|picture| picture.contains("ordinary pages, loopback")));
     let judge = |latency: f64, gbps: f64| {
         let scaled = scale(&place, latency, gbps);
         document(&hostping(&[&arguments[..], &["--baseline", &scaled]].concat()).end())

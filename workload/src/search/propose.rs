@@ -56,7 +56,8 @@ impl Proposer {
         let mut point = chain.at;
         for (number, dimension) in DIMENSIONS.iter().enumerate() {
             if unit(rng) < REDRAWN {
-                let weights = self.weights(chain.counter, number, dimension.values.len(), spread, temperature);
+                let weights =
+                    self.weights(chain.counter, number, dimension.values.len(), spread, temperature);
                 point = point.with(number, draw(&weights, rng));
             }
         }

@@ -73,8 +73,22 @@ impl Point {
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole numbers of the table")]
     pub fn scenario(&self) -> Scenario {
-        let [op, qps, depth, sizes, mtu, window, elements, regions, signaled, batch, both, congestion, loss, reorder] =
-            core::array::from_fn(|dimension| self.value(dimension));
+        let [
+            op,
+            qps,
+            depth,
+            sizes,
+            mtu,
+            window,
+            elements,
+            regions,
+            signaled,
+            batch,
+            both,
+            congestion,
+            loss,
+            reorder,
+        ] = core::array::from_fn(|dimension| self.value(dimension));
         let (qps, sizes) = (qps as u32, sizes as u32);
         let depth = (depth as u32).min((OUTSTANDING / (qps * sizes)).max(1));
         let entry = Entry {
@@ -109,7 +123,8 @@ impl Dimension {
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index of the table")]
     pub fn word(&self, value: f64) -> String {
-        let of = |words: &[&str]| words.get(value as usize).map_or_else(String::new, |word| (*word).to_owned());
+        let of =
+            |words: &[&str]| words.get(value as usize).map_or_else(String::new, |word| (*word).to_owned());
         match self.name {
             "op" => OPS.get(value as usize).map_or_else(String::new, Op::to_string),
             "congestion" => of(&CONTROLLERS),

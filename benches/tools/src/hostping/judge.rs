@@ -32,7 +32,8 @@ impl Row {
     }
 
     /// How much worse it is than usual, in latency or bandwidth.
-    fn slowness(&self) -> f64 {
+    #[must_use]
+    pub fn slowness(&self) -> f64 {
         (self.measured.latency_ns / self.usual.latency_ns).max(self.usual.gbps / self.measured.gbps)
     }
 }

@@ -45,9 +45,14 @@ impl fmt::Display for Report<'_> {
             writeln!(f, "It was ended after {} of {} workloads.\n", self.points, self.wanted)?;
         }
         let anomalies = if count == 1 { "anomaly" } else { "anomalies" };
-        writeln!(f, "{count} {anomalies} in {} workloads, and {} more for their features.", self.points, self.minimising)?;
+        writeln!(
+            f,
+            "{count} {anomalies} in {} workloads, and {} more for their features.",
+            self.points, self.minimising
+        )?;
         for (number, anomaly) in self.anomalies.iter().enumerate() {
-            let kinds: Vec<String> = anomaly.findings.iter().map(|finding| finding.kind.to_string()).collect();
+            let kinds: Vec<String> =
+                anomaly.findings.iter().map(|finding| finding.kind.to_string()).collect();
             writeln!(f, "\n## {}. {}\n", number + 1, kinds.join(", "))?;
             anomaly.findings.iter().try_for_each(|finding| writeln!(f, "- {}", finding.words))?;
             writeln!(f, "- needs: {}", anomaly.minimal)?;
@@ -110,13 +115,15 @@ pub fn outcome_json(scenario: &Scenario, outcome: &Outcome, findings: &[Finding]
 pub fn outcome_text(scenario: &Scenario, outcome: &Outcome, findings: &[Finding]) -> String {
     let names: Vec<String> = scenario.workload.iter().enumerate().map(|(n, entry)| name(n, entry)).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max(8);
-    let mut text =
-        format!("{:<width$}  requests     Gb/s   p50 us   p99 us  errors  stuck\n", "workload");
+    let mut text = format!("{:<width$}  requests     Gb/s   p50 us   p99 us  errors  stuck\n", "workload");
     for (name, told) in names.iter().zip(&outcome.entries) {
         let (p50, p99) = (micros(told.quantile(0.5)), micros(told.quantile(0.99)));
         let EntryOutcome { requests, errors, stuck, .. } = told;
         let gbps = told.gbps();
-        let _ = writeln!(text, "{name:<width$}  {requests:>8}  {gbps:7.2}  {p50:7.2}  {p99:7.2}  {errors:>6}  {stuck:>5}");
+        let _ = writeln!(
+            text,
+            "{name:<width$}  {requests:>8}  {gbps:7.2}  {p50:7.2}  {p99:7.2}  {errors:>6}  {stuck:>5}"
+        );
     }
     text.push('\n');
     for (name, count) in outcome.counters.iter().filter(|(_, count)| *count > 0) {
@@ -160,14 +167,19 @@ mod tests {
         let anomalies = [anomaly()];
         let report = Report { seed: 3, points: 20, minimising: 44, wanted: 50, anomalies: &anomalies };
         let text = report.to_string();
-        for part in ["ended after 20 of 50", "1 anomaly in 20", "## 1. late", "op = read, qps >= 32", "after 17"] {
+        for part in
+            ["ended after 20 of 50", "1 anomaly in 20", "## 1. late", "op = read, qps >= 32", "after 17"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         let line = text.split("--replay '").nth(1).and_then(|rest| rest.split('\'').next());
         assert_eq!(Scenario::parse(line.expect("a line")), Ok(anomalies[0].point.scenario()));
         let json = report.json();
         assert_eq!(json["anomalies"][0]["features"]["qps"], json!(["32", "64"]));
-        assert_eq!((&json["complete"], &json["anomalies"][0]["findings"][0]["kind"]), (&false.into(), &"late".into()));
+        assert_eq!(
+            (&json["complete"], &json["anomalies"][0]["findings"][0]["kind"]),
+            (&false.into(), &"late".into())
+        );
     }
 
     #[test]
@@ -176,7 +188,10 @@ mod tests {
         let outcome = play(&scenario).expect("played");
         let findings = judge(&scenario, &outcome);
         let text = outcome_text(&scenario, &outcome, &findings);
-        assert!(text.contains("bulk ") && text.contains("read 2 ") && text.ends_with("all is well\n"), "{text}");
+        assert!(
+            text.contains("bulk ") && text.contains("read 2 ") && text.ends_with("all is well\n"),
+            "{text}"
+        );
         let json = outcome_json(&scenario, &outcome, &findings);
         assert!(json["entries"][1]["gbps"].as_f64().is_some_and(|gbps| gbps > 1.0), "{json}");
     }

@@ -1,0 +1,46 @@
+//! `srnic search` as a process.
+
+#[expect(dead_code, reason = "what other tests need of it")]
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use support::{Ended, Place, Running, srnic};
+
+fn search(arguments: &[&str]) -> Ended {
+    let mut command = srnic("search");
+    command.args(arguments).env_remove("SRNIC_LOG");
+    Running::start(command).end()
+}
+
+#[test]
+fn a_short_search_is_the_same_each_time() {
+    let report = || {
+        let ended = search(&["--points", "5", "--seed", "3", "--json"]);
+        ended.assert_success();
+        serde_json::from_slice::<Value>(&ended.0.stdout).expect("a document")
+    };
+    let first = report();
+    assert_eq!((&first["points"], &first["complete"]), (&5.into(), &true.into()), "{first}");
+    assert_eq!(first, report());
+}
+
+#[test]
+fn a_workload_is_played_from_a_line_and_from_a_file() {
+    let line = "{faults = {loss = 0.01}, workload = [{name = 'bulk', op = 'read', qps = 2}]}";
+    let played = search(&["--replay", line]);
+    played.assert_success();
+    let place = Place::new("search-replay");
+    let file = place.path("workload");
+    fs::write(&file, "[faults]\nloss = 0.01\n[[workload]]\nname = 'bulk'\nop = 'read'\nqps = 2\n")
+        .expect("ours");
+    let again = search(&["--replay", &file.display().to_string()]);
+    assert_eq!(played.0.stdout, again.0.stdout);
+    assert!(String::from_utf8_lossy(&played.0.stdout).contains("tx_retransmits"));
+}
+
+#[test]
+fn what_is_no_workload_is_refused() {
+    search(&["--replay", "{workload = [{op = 'fly'}]}"]).assert_failed(2, "--replay: ");
+    search(&["--replay", "/nowhere/at/all"]).assert_failed(2, "cannot read");
+}
