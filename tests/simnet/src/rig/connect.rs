@@ -4,7 +4,8 @@ use super::{Qp, QpOptions, Rig};
 use crate::network::NodeId;
 use datapath::engine::ModifyError;
 use datapath::qp::attr::{AddressVector, QpAttr, QpAttrMask};
-use datapath::qp::state::{QpState, QpType};
+use datapath::qp::state::QpState;
+use datapath::qp::transition::TransitionRule;
 
 /// Longest time that address resolution may take, in nanoseconds.
 const RESOLVE_NS_MAX: u64 = 10_000_000_000;
@@ -40,15 +41,8 @@ impl Rig {
     /// # Panics
     /// If an attribute is refused.
     pub fn to_init(&mut self, qp: Qp) {
-        let options = self.endpoints[qp.index].options;
-        let attr = QpAttr {
-            state: QpState::Init,
-            pkey: options.pkey,
-            access_flags: options.access,
-            ..QpAttr::default()
-        };
-        let rights = if options.qp_type == QpType::Ud { QpAttrMask::QKEY } else { QpAttrMask::ACCESS_FLAGS };
-        let mask = QpAttrMask::STATE | QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | rights;
+        let attr = QpAttr { state: QpState::Init, ..self.attributes(qp) };
+        let mask = self.mask(qp, QpState::Reset, QpState::Init);
         self.modify(qp, &attr, mask).expect("RESET to INIT");
     }
 
@@ -75,19 +69,40 @@ impl Rig {
     /// The attributes that take `qp` from INIT to RTR, towards `peer`.
     #[must_use]
     pub fn rtr_attributes(&self, qp: Qp, peer: Qp) -> (QpAttr, QpAttrMask) {
-        let options = self.endpoints[qp.index].options;
         let there = &self.endpoints[peer.index];
+        let resolve = self.endpoints[qp.index].options.resolve;
         let attr = QpAttr {
             state: QpState::Rtr,
             av: AddressVector {
                 src_ip: self.ip(qp.node),
                 dst_ip: self.ip(peer.node),
-                dst_mac: (!options.resolve).then(|| self.net.mac(peer.node)),
+                dst_mac: (!resolve).then(|| self.net.mac(peer.node)),
                 ..AddressVector::default()
             },
-            path_mtu: options.pmtu,
             dest_qpn: there.handles.qpn,
             rq_psn: there.options.sq_psn,
+            ..self.attributes(qp)
+        };
+        (attr, self.mask(qp, QpState::Init, QpState::Rtr))
+    }
+
+    /// RTR to RTS.
+    ///
+    /// # Panics
+    /// If an attribute is refused.
+    pub fn to_rts(&mut self, qp: Qp) {
+        let attr = QpAttr { state: QpState::Rts, ..self.attributes(qp) };
+        let mask = self.mask(qp, QpState::Rtr, QpState::Rts);
+        self.modify(qp, &attr, mask).expect("RTR to RTS");
+    }
+
+    /// What a queue pair's options decide, on all of its way to RTS.
+    fn attributes(&self, qp: Qp) -> QpAttr {
+        let options = self.endpoints[qp.index].options;
+        QpAttr {
+            pkey: options.pkey,
+            access_flags: options.access,
+            path_mtu: options.pmtu,
             max_dest_rd_atomic: options.max_dest_rd_atomic,
             min_rnr_timer: options.min_rnr_timer,
             wire_mode: options.wire_mode,
@@ -96,37 +111,6 @@ impl Rig {
             congestion: options.congestion,
             congestion_tuning: options.congestion_tuning,
             scheduling: options.scheduling,
-            ..QpAttr::default()
-        };
-        let unreliable = QpAttrMask::STATE
-            | QpAttrMask::AV
-            | QpAttrMask::PATH_MTU
-            | QpAttrMask::DEST_QPN
-            | QpAttrMask::RQ_PSN;
-        let reliable = unreliable
-            | QpAttrMask::MAX_DEST_RD_ATOMIC
-            | QpAttrMask::MIN_RNR_TIMER
-            | QpAttrMask::WIRE_MODE
-            | QpAttrMask::RECOVERY
-            | QpAttrMask::WRITE_ORDER
-            | QpAttrMask::CONGESTION
-            | QpAttrMask::SCHEDULING;
-        let mask = match options.qp_type {
-            QpType::Rc => reliable,
-            QpType::Uc => unreliable,
-            QpType::Ud => QpAttrMask::STATE,
-        };
-        (attr, mask)
-    }
-
-    /// RTR to RTS.
-    ///
-    /// # Panics
-    /// If an attribute is refused.
-    pub fn to_rts(&mut self, qp: Qp) {
-        let options = self.endpoints[qp.index].options;
-        let attr = QpAttr {
-            state: QpState::Rts,
             sq_psn: options.sq_psn,
             timeout: options.timeout,
             retry_cnt: options.retry_cnt,
@@ -134,16 +118,12 @@ impl Rig {
             max_rd_atomic: options.max_rd_atomic,
             keepalive_ms: options.keepalive_ms,
             ..QpAttr::default()
-        };
-        let unreliable = QpAttrMask::STATE | QpAttrMask::SQ_PSN;
-        let reliable = unreliable
-            | QpAttrMask::TIMEOUT
-            | QpAttrMask::RETRY_CNT
-            | QpAttrMask::RNR_RETRY
-            | QpAttrMask::MAX_QP_RD_ATOMIC
-            | QpAttrMask::KEEPALIVE;
-        let mask = if options.qp_type == QpType::Rc { reliable } else { unreliable };
-        self.modify(qp, &attr, mask).expect("RTR to RTS");
+        }
+    }
+
+    /// All of them that the transition takes.
+    fn mask(&self, qp: Qp, from: QpState, to: QpState) -> QpAttrMask {
+        TransitionRule::attributes(self.endpoints[qp.index].options.qp_type, from, to)
     }
 
     /// Any state to RESET: both queues are empty afterwards, without completions.
