@@ -5,17 +5,18 @@
 //! settled between windows. Windows do not depend on the number of shards, nor does anything else
 //! that a run computes.
 
+mod config;
 mod crew;
 mod partition;
 mod shard;
+
+pub use config::Config;
 
 use crate::clock::Ps;
 use crate::host::engine::{End, EngineHost, EngineHostConfig};
 use crate::host::{Host, HostConfig, HostError};
 use crate::link::{Link, Node};
-use crate::packet::mix;
-use crate::switch::{SwitchConfig, SwitchStats};
-use crate::topology::Topology;
+use crate::switch::SwitchStats;
 use crate::workload::{Arrivals, Flow};
 use core::cmp::Reverse;
 use crew::Crew;
@@ -24,24 +25,6 @@ use partition::{Partition, window};
 use shard::{Ended, Shard, Start};
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
-
-/// What a network is made with.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Hosts, switches and links.
-    pub topology: Topology,
-    /// The hosts.
-    pub host: HostConfig,
-    /// The switches.
-    pub switch: SwitchConfig,
-    /// Part of the frames that are lost on the way from each host, 0 to 1, beside what the links of
-    /// the topology lose.
-    pub loss: f64,
-    /// Bytes of the largest flow.
-    pub flow_max: u32,
-    /// Everything random.
-    pub seed: u64,
-}
 
 /// What became of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -424,12 +407,6 @@ impl Fabric {
     }
 }
 
-/// A random number for a frame of a link.
-#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-const fn draw(seed: u64, link: u32, frame: u32) -> u32 {
-    mix(mix(mix(seed as u32 ^ mix((seed >> 32) as u32)) ^ link) ^ frame)
-}
-
 /// FNV-1a over words: the same in every build, and everywhere.
 struct Fnv(u64);
 
@@ -449,7 +426,8 @@ impl Fnv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::FatTree;
+    use crate::switch::SwitchConfig;
+    use crate::topology::{FatTree, Topology};
     use crate::workload::{Sizes, Workload, arrivals};
 
     fn fabric(threads: usize) -> Fabric {

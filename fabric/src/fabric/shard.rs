@@ -1,7 +1,7 @@
 //! A part of a network: what happens in it until the next window.
 
+use super::config::Config;
 use super::partition::Partition;
-use super::{Config, draw};
 use crate::calendar::{Calendar, Event, Kind};
 use crate::clock::Ps;
 use crate::host::engine::End;
@@ -441,4 +441,10 @@ impl Mail {
 fn tell(now: Ps, links: &mut [Link], (pfc, link): (&Pfc, u32), pause: bool) -> Event {
     let at = links[pfc.back(link) as usize].send_pause(now);
     Event::new(at, Kind::Pause, link, 0, pause.into())
+}
+
+/// A random number for a frame of a link.
+#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+const fn draw(seed: u64, link: u32, frame: u32) -> u32 {
+    mix(mix(mix(seed as u32 ^ mix((seed >> 32) as u32)) ^ link) ^ frame)
 }
