@@ -33,6 +33,10 @@ const ALONE: &[(&str, &[&str])] = &[
     // Optimised: simulated time is bought with instructions.
     ("fabric", &["-p", "srnic-fabric", "--profile", CHECKED]),
     ("workload", &["-p", "srnic-workload", "--features", "planted", "--profile", CHECKED]),
+    (
+        "incast of streams",
+        &["-p", "srnic-tests", "--profile", CHECKED, "--test", "incast", "--", "--ignored"],
+    ),
 ];
 
 /// Tests of verbs-api over ports that need no DPDK.
