@@ -56,6 +56,7 @@ fn a_bare_machine_gets_all_packages_once() {
             "perftest",
             "rdmacm-utils",
             "ucx-utils",
+            "python3-pyverbs",
             "libfabric-bin",
             "openmpi-bin",
             "netpipe-openmpi",
