@@ -139,6 +139,7 @@ impl CompletionQueue {
     }
 
     /// Fills `out` from its start with the oldest completions; returns how many.
+    #[inline]
     pub fn poll_into(&mut self, out: &mut [Option<Completion>]) -> usize {
         let ring = &self.ring;
         let ready = ring.tail().wrapping_sub(self.head) as usize;
@@ -365,6 +366,9 @@ impl CompletionWriter {
     }
 }
 
+/// Where it is called, the fields go to where they stay one by one. Returned through memory and then
+/// copied in larger pieces, each completion waits until its stores have left the store buffer.
+#[inline(always)]
 fn decode(entry: &[super::sync::AtomicU64]) -> Completion {
     let (byte_len, imm) = halves(load(&entry[1]));
     let (qpn, code) = halves(load(&entry[2]));
