@@ -89,12 +89,6 @@ const LONG: &[LongRun] = &[
         test: "million",
     },
     LongRun {
-        name: "planted defects, twenty seeds",
-        package: "srnic-workload",
-        target: "planted",
-        test: "planted_defects_are_found_by_twenty_seeds",
-    },
-    LongRun {
         name: "peers killed, a hundred each",
         package: "srnic-benches",
         target: "kill",
@@ -127,7 +121,6 @@ impl LongRun {
             "--release",
             "-p",
             package,
-            "--all-features",
             "--test",
             target,
             "--",
@@ -201,7 +194,6 @@ mod tests {
         let member = |package: &str| match package {
             "srnic-model" => "tests/model",
             "srnic-benches" => "benches",
-            "srnic-workload" => "workload",
             other => panic!("where is {other}?"),
         };
         for long in LONG {
