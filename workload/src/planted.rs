@@ -14,8 +14,6 @@ use simnet::{Faults, LinkId, NodeId, Passing, Rig, Verdict};
 enum Harm {
     /// One in three is lost.
     Loses,
-    /// One in two is sent twice.
-    Doubles,
     /// One in eight is damaged.
     Damages,
     /// One in three is late by 5 us.
@@ -48,7 +46,7 @@ pub const ALL: [Defect; 5] = [
     },
     Defect {
         name: "large batches of unsignaled requests",
-        harm: Harm::Doubles,
+        harm: Harm::Damages,
         range: &[
             ("op", &[0, 1, 2]),
             ("qps", &[4, 5, 6]),
@@ -112,7 +110,6 @@ impl Defect {
         };
         match self.harm {
             Harm::Loses => rig.net.set_filter(link, Box::new(every(3, Verdict::Drop))),
-            Harm::Doubles => rig.net.set_filter(link, Box::new(every(2, Verdict::Duplicate))),
             Harm::Reorders => rig.net.set_filter(link, Box::new(every(3, Verdict::Delay(5_000)))),
             Harm::Delays => rig.net.set_filter(link, Box::new(every(1, Verdict::Delay(2_000_000)))),
             Harm::Damages => {

@@ -97,12 +97,6 @@ const LONG: &[LongRun] = &[
         test: "million",
     },
     LongRun {
-        name: "planted defects, twenty seeds",
-        package: "srnic-workload",
-        target: "planted",
-        test: "planted_defects_are_found_by_twenty_seeds",
-    },
-    LongRun {
         name: "peers killed, a hundred each",
         package: "srnic-benches",
         target: "kill",
@@ -135,7 +129,6 @@ impl LongRun {
             "--release",
             "-p",
             package,
-            "--all-features",
             "--test",
             target,
             "--",
@@ -211,7 +204,6 @@ mod tests {
         let member = |package: &str| match package {
             "srnic-model" => "tests/model",
             "srnic-benches" => "benches",
-            "srnic-workload" => "workload",
             other => panic!("where is {other}?"),
         };
         for long in LONG {
