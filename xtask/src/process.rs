@@ -50,11 +50,6 @@ impl Process {
         self.child.try_wait().map_err(|e| Error(format!("cannot wait for {}: {e}", self.name)))
     }
 
-    /// Its number.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Waits until it has said `text` on standard error.
     pub fn wait_for(&mut self, text: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;

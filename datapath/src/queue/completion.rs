@@ -366,8 +366,8 @@ impl CompletionWriter {
     }
 }
 
-/// Where it is called, the fields go to where they stay one by one. Returned through memory and then
-/// copied in larger pieces, each completion waits until its stores have left the store buffer.
+/// Inlined, so that the fields go one by one to where they stay. Returned through memory, and then
+/// copied in larger pieces, each completion would wait for the store buffer.
 #[inline(always)]
 fn decode(entry: &[super::sync::AtomicU64]) -> Completion {
     let (byte_len, imm) = halves(load(&entry[1]));
