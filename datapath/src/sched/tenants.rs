@@ -366,19 +366,16 @@ impl Tenants {
     /// The tenant whose turn it is by its share, and whether it has its turns among scavengers.
     #[inline]
     fn front(&mut self) -> Option<(Place, u16, bool)> {
-        for is_scavenger in [false, true] {
-            loop {
-                let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
-                let Some((place, number)) = rounds.front() else { break };
-                let tenant = &mut self.tenants[usize::from(number)];
-                if tenant.may_send_in(rounds.number()) {
-                    return Some((place, number, is_scavenger));
-                }
-                rounds.remove_front(place);
-                self.list_next(number);
+        loop {
+            let is_scavenger = self.foreground.is_empty();
+            let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+            let (place, number) = rounds.front()?;
+            if self.tenants[usize::from(number)].may_send_in(rounds.number()) {
+                return Some((place, number, is_scavenger));
             }
+            rounds.remove_front(place);
+            self.list_next(number);
         }
-        None
     }
 
     /// A tenant waits for the next round, of those that are of its class now.

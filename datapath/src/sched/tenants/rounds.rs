@@ -45,6 +45,12 @@ impl Rounds {
         self.number
     }
 
+    /// True if nobody is in any.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.occupied == 0
+    }
+
     /// First list of a round.
     #[inline]
     const fn first_of(number: u32) -> u8 {
