@@ -28,7 +28,8 @@ fn rig(max_qps: u32) -> Rig {
 
 fn rig_with(port: PortOptions, max_qps: u32) -> Rig {
     let mut rig = Rig::new(RigOptions { port, max_qps, max_mrs: 4096, ..RigOptions::default() });
-    (rig.add_node(), rig.add_node());
+    rig.add_node();
+    rig.add_node();
     rig.set_auto_poll(false);
     rig.net.keep_recent(0);
     rig
@@ -352,7 +353,8 @@ fn victim_of_atomics(attack: bool, costs: CostTable) -> u64 {
     let host = HostModel { frame_ns: 100, atomic_ns: 120 };
     let port = PortOptions { tx_ring: 64, ..PortOptions::default() };
     let mut rig = Rig::new(RigOptions { port, host, costs, max_mrs: 4096, ..RigOptions::default() });
-    (rig.add_node(), rig.add_node());
+    rig.add_node();
+    rig.add_node();
     rig.set_auto_poll(false);
     let attr = |operations_per_s| {
         let tx = TenantCaps { bytes_per_s: 0, operations_per_s };
