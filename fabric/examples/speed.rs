@@ -1,4 +1,5 @@
-//! How many packets a second a core simulates: `speed HOSTS MICROSECONDS SECONDS_MAX SCHEME THREADS`.
+//! How many packets a second a core simulates:
+//! `speed HOSTS MICROSECONDS SECONDS_MAX SCHEME THREADS`.
 
 use srnic_fabric::plan::Plan;
 use srnic_fabric::scheme::Scheme;

@@ -1,7 +1,8 @@
 //! Defects of simulated hosts, to see whether the search finds them.
 //!
 //! Each does its harm for certain values of some dimensions only. It has a counter of its own, as
-//! parts of real hosts have: it rises the more of its conditions hold, long before any harm is done.
+//! parts of real hosts have: it rises the more of its conditions hold, long before any harm is
+//! done.
 //! Without such counters no search can be better than random.
 
 use crate::judge::{judge, signals};

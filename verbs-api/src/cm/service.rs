@@ -501,8 +501,8 @@ impl State {
         self.ports.get_mut(&port)?.requests.pop_front()
     }
 
-    /// Who waits learns of the listener's next request. Returns the waker that it had, to be dropped
-    /// without the lock.
+    /// Who waits learns of the listener's next request. Returns the waker that it had, to be
+    /// dropped without the lock.
     pub fn wake_for_request(&mut self, port: u16, place: &mut Place, waker: &Waker) -> Option<Waker> {
         self.ports.get_mut(&port)?.wakers.insert(place, waker)
     }

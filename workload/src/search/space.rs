@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Dimension {
     /// Its key.
     pub name: &'static str,
-    /// Its values, in order. Those of `op` are numbers of [`OPS`].
+    /// Its values, in order. Those of `op` are numbers of operations.
     pub values: &'static [f64],
 }
 

@@ -52,8 +52,8 @@ enum Task {
     Loss(Options),
     /// The rate of SENDs against the number of queue pairs, up to 16,000
     Scale(Options),
-    /// Byte streams by the size of a write and the way that its bytes go, beside kernel TCP and QUIC;
-    /// and programs of others through the tunnel
+    /// Byte streams by the size of a write and the way that its bytes go, beside kernel TCP and
+    /// QUIC; and programs of others through the tunnel
     Streams(streams::Options),
     /// The paper's large-scale results in virtual time, by `srnic fabric`, beside the paper's words
     Fabric(fabric::Options),

@@ -1,5 +1,5 @@
-//! Every controller in one table, for docs/congestion.md: `cargo test -p srnic-simnet --test curves --
-//! --ignored --nocapture`.
+//! Every controller in one table, for docs/congestion.md:
+//! `cargo test -p srnic-simnet --test curves -- --ignored --nocapture`.
 
 use crate::crowd::Crowd;
 use crate::path::{Control, Path};

@@ -1,4 +1,5 @@
-//! Curves as SVG: `SRNIC_FIGURES=docs/figures cargo test -p srnic-simnet --test curves` writes them.
+//! Curves as SVG. `SRNIC_FIGURES=docs/figures cargo test -p srnic-simnet --test curves` writes
+//! them.
 
 use crate::bottleneck::Sample;
 use plotters::prelude::*;
