@@ -10,6 +10,7 @@ use crate::stream::{Operation, ResponseRequest};
 use wire::{Opcode, Packet};
 
 /// Address, key and operation of a READ or atomic, in either dialect.
+#[inline(always)]
 pub(in crate::qp) fn operation_of(packet: Packet<'_>) -> Option<(u64, u32, Operation)> {
     if let Some(reth) = packet.reth() {
         return Some((reth.va, reth.rkey, Operation::Read { len: reth.dma_len }));

@@ -30,6 +30,7 @@ pub(crate) struct RequestPacket<'a> {
 
 impl<'a> RequestPacket<'a> {
     /// What packets of both dialects say, of the message and packet `meta`.
+    #[inline(always)]
     pub(in crate::qp) fn of_packet(packet: &Packet<'a>, meta: Meta) -> Self {
         let opcode = packet.opcode();
         Self {
