@@ -1,8 +1,10 @@
-//! Part of `cargo xtask lint`: the crates that shall be published can be packaged, and each package
-//! builds by itself.
+//! Part of `cargo xtask lint`: the crates that shall be published can be packaged, and the packages
+//! of the libraries build by themselves. With `cargo xtask test --all` those of the tools do, too,
+//! which takes minutes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -12,29 +14,65 @@ use crate::repo::{self, cargo};
 /// What a package tells its readers, by the keys of `cargo metadata`.
 const METADATA: [&str; 6] = ["description", "license", "readme", "rust_version", "keywords", "categories"];
 
-/// Fails if a crate that shall be published cannot be. It needs no network: packages that depend on
-/// each other are found beside each other.
+/// What programs depend on, with what it is made of.
+const LIBRARIES: [&str; 10] = [
+    "cc-dctcp",
+    "pmd-bindings",
+    "rdma-cm",
+    "sr-recovery",
+    "srnic-datapath",
+    "srnic-icrc",
+    "srnic-memif",
+    "srnic-streams",
+    "srnic-wire",
+    "verbs-api",
+];
+
+/// Fails if a crate that shall be published cannot be, or the package of a library does not build.
 pub fn check() -> Result<()> {
+    let names = names(&published()?)?;
+    repo::run(package(&names, &["--no-verify"]))?;
+    let is_library = |name: &&String| LIBRARIES.contains(&name.as_str());
+    repo::run(package(&names.iter().filter(is_library).cloned().collect::<Vec<_>>(), &[]))
+}
+
+/// Fails if the package of a crate that shall be published does not build.
+pub fn check_all() -> Result<()> {
+    repo::run(package(&names(&published()?)?, &[]))
+}
+
+/// The crates that shall be published, of which earlier packages are forgotten.
+fn published() -> Result<Vec<Value>> {
     let metadata =
         repo::output(&mut cargo(&["metadata", "--no-deps", "--offline", "--format-version", "1"]))?;
     let metadata: Value =
         serde_json::from_str(&metadata).map_err(|e| Error(format!("cargo metadata: {e}")))?;
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let published: Vec<&Value> = packages.iter().filter(|package| is_published(package)).collect();
-    let missing: Vec<String> = published.iter().flat_map(|package| missing(package)).collect();
+    let published: Vec<Value> = packages.iter().filter(|package| is_published(package)).cloned().collect();
+    let missing: Vec<String> = published.iter().flat_map(missing).collect();
     if !missing.is_empty() {
         return Err(Error(missing.join("\n")));
     }
     forget_earlier(&published)?;
-    let names = published.iter().filter_map(|package| package["name"].as_str());
+    Ok(published)
+}
+
+fn names(packages: &[Value]) -> Result<Vec<String>> {
+    let name = |package: &Value| package["name"].as_str().map(str::to_owned);
+    packages.iter().map(name).collect::<Option<_>>().ok_or_else(|| Error::new("a package has no name"))
+}
+
+/// Packages these crates. It needs no network: those that depend on each other are found beside
+/// each other.
+fn package(names: &[String], options: &[&str]) -> Command {
     let mut command = cargo(&["package", "--locked", "--offline", "--allow-dirty", "--quiet"]);
-    command.args(names.flat_map(|name| ["--package", name]));
-    repo::run(command)
+    command.args(options).args(names.iter().flat_map(|name| ["--package", name]));
+    command
 }
 
 /// Removes what an earlier check unpacked and built. To Cargo a version of a package never changes:
 /// it would build today's packages with those of then.
-fn forget_earlier(published: &[&Value]) -> Result<()> {
+fn forget_earlier(published: &[Value]) -> Result<()> {
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = cargo_home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let text = |package: &Value, key: &str| package[key].as_str().unwrap_or_default().to_owned();

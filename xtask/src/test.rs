@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::lint::EVERY_FEATURE;
 use crate::repo::{self, CHECKED, RELEASE, cargo};
 use crate::steps::Steps;
-use crate::{demo, fuzz, setup, sim};
+use crate::{demo, fuzz, packages, setup, sim};
 
 /// Crates that are tested alone, in the order of their dependencies, with the arguments that select
 /// them.
@@ -159,6 +159,7 @@ pub fn run(all: bool) -> Result<()> {
     steps.command("swarm", sim::swarm(1, seeds, profile));
     steps.command("hostile peer of streams", fuzz::streams(1, fuzz::STREAMS_SECONDS));
     if all {
+        steps.check("packages of the tools, too", packages::check_all);
         for long in LONG {
             steps.command(long.name, long.command());
         }
