@@ -139,11 +139,24 @@ const STARVED_HOSTS: Path = Path { hosts: Rest::Starved, switch: Rest::Never, lo
 const STARVED_SWITCH: Path = Path { hosts: Rest::Never, switch: Rest::Starved, loss_ppm: 50_000 };
 const ALL_STARVED: Path = Path { hosts: Rest::Starved, switch: Rest::Starved, loss_ppm: 50_000 };
 
+/// Threads that wait for a processor are no congestion.
+fn is_no_congestion(path: &Path) {
+    assert!(kept(path, SHIPPED) >= 0.9, "{path:?}");
+}
+
 #[test]
-fn threads_that_wait_for_a_processor_are_no_congestion() {
-    for path in [STARVED_HOSTS, STARVED_SWITCH, Path { loss_ppm: 20_000, ..ALL_STARVED }] {
-        assert!(kept(&path, SHIPPED) >= 0.9, "{path:?}");
-    }
+fn hosts_that_wait_for_a_processor_are_no_congestion() {
+    is_no_congestion(&STARVED_HOSTS);
+}
+
+#[test]
+fn a_switch_that_waits_for_a_processor_is_no_congestion() {
+    is_no_congestion(&STARVED_SWITCH);
+}
+
+#[test]
+fn hosts_and_a_switch_that_wait_are_no_congestion() {
+    is_no_congestion(&Path { loss_ppm: 20_000, ..ALL_STARVED });
 }
 
 /// A frame that waits for three threads in a row shows a delay that changes slowly, as that of a
