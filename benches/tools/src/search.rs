@@ -13,7 +13,7 @@ use srnic_workload::scenario::{Scenario, ScenarioError};
 use srnic_workload::search::{Search, Strategy, trial};
 use std::process::ExitCode;
 
-/// Looks for workloads that the engine does not carry as it should, in a simulated network
+/// Looks for workloads that go wrong, in a simulated network
 ///
 /// Each point is a workload between two hosts for 100 us of virtual time: operation, queue pairs,
 /// depth, sizes, path MTU, window, elements, regions, completions, batches, congestion control,
