@@ -17,10 +17,10 @@ use std::process::ExitCode;
 ///
 /// Each point is a workload between two hosts for 100 us of virtual time: operation, queue pairs,
 /// depth, sizes, path MTU, window, elements, regions, completions, batches, congestion control,
-/// loss and reordering. The search goes where counters are large that show that a rare path is near. Of
-/// each anomaly it finds the features that bring it about, and the line that shows it again. A seed
-/// is one search. Ctrl-C shows what there is. Exit status: 0 if all is well, 1 if something is not,
-/// 2 if it could not be tried.
+/// loss and reordering. The search goes where counters are large that show that a rare path is
+/// near. Of each anomaly it finds the features that bring it about, and the line that shows it
+/// again. A seed is one search. Ctrl-C shows what there is. Exit status: 0 if all is well, 1 if
+/// something is not, 2 if it could not be tried.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {

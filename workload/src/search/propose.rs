@@ -2,8 +2,8 @@
 //!
 //! A chain of points raises one counter. A step draws values of a part of the dimensions, and a
 //! value is the likelier the larger the counter was with it at earlier points: at a high
-//! temperature hardly, at a low one much. A point that is better becomes the next one's start, and at a
-//! high temperature one that is worse may, too.
+//! temperature hardly, at a low one much. A point that is better becomes the next one's start, and
+//! at a high temperature one that is worse may, too.
 
 use super::space::{DIMENSIONS, Point};
 use simnet::Rng;
