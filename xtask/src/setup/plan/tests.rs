@@ -64,6 +64,12 @@ fn a_bare_machine_gets_all_packages_once() {
             "python3-mpi4py",
             "python3-numpy",
             "iperf3",
+            "redis-server",
+            "redis-tools",
+            "rsync",
+            "python3",
+            "curl",
+            "ethtool",
             "linux-perf",
         ]
     );
