@@ -9,6 +9,7 @@ mod contender;
 mod fabric;
 mod flame;
 mod loss;
+mod measured;
 mod others;
 mod samples;
 mod scale;

@@ -8,8 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::bracket::{self, Bracket};
-use super::samples::{Samples, median};
+use super::measured::{Measured, Ratio};
 use super::{Bench, table};
 use crate::dropin;
 use crate::error::Result;
@@ -24,14 +23,6 @@ struct Figure {
     /// Programs that must be there.
     programs: &'static [&'static str],
     measure: fn(&Stage<'_>) -> Result<f64>,
-}
-
-/// A figure over another that is measured before and after it, and what it should be.
-struct Ratio {
-    key: &'static str,
-    of: &'static str,
-    over: &'static str,
-    wanted: Wanted,
 }
 
 /// What a figure should be.
@@ -109,15 +100,16 @@ const HPCC: &[&str] = &["mpirun", "hpcc"];
 
 use Wanted::{Anything, AtLeast, AtMost};
 
+/// Each with what it should be.
 #[rustfmt::skip]
-const RATIOS: &[Ratio] = &[
-    Ratio { key: "send_lat_vs_srnic", of: "send_lat", over: "srnic_send_lat", wanted: AtMost(1.25) },
-    Ratio { key: "write_lat_vs_srnic", of: "write_lat", over: "srnic_write_lat", wanted: Anything },
-    Ratio { key: "write_bw_vs_srnic", of: "write_bw", over: "srnic_write_bw", wanted: AtLeast(0.9) },
-    Ratio { key: "write_rate_vs_srnic", of: "write_rate", over: "srnic_write_rate", wanted: AtLeast(0.75) },
-    Ratio { key: "ucx_lat_vs_tcp", of: "ucx_lat", over: "ucx_tcp_lat", wanted: AtMost(0.35) },
-    Ratio { key: "ucx_bw_vs_tcp", of: "ucx_bw", over: "ucx_tcp_bw", wanted: AtLeast(4.0) },
-    Ratio { key: "netpipe_vs_tcp", of: "netpipe", over: "netpipe_tcp", wanted: AtLeast(3.0) },
+const RATIOS: &[(Ratio, Wanted)] = &[
+    (Ratio { key: "send_lat_vs_srnic", of: "send_lat", over: "srnic_send_lat" }, AtMost(1.25)),
+    (Ratio { key: "write_lat_vs_srnic", of: "write_lat", over: "srnic_write_lat" }, Anything),
+    (Ratio { key: "write_bw_vs_srnic", of: "write_bw", over: "srnic_write_bw" }, AtLeast(0.9)),
+    (Ratio { key: "write_rate_vs_srnic", of: "write_rate", over: "srnic_write_rate" }, AtLeast(0.75)),
+    (Ratio { key: "ucx_lat_vs_tcp", of: "ucx_lat", over: "ucx_tcp_lat" }, AtMost(0.35)),
+    (Ratio { key: "ucx_bw_vs_tcp", of: "ucx_bw", over: "ucx_tcp_bw" }, AtLeast(4.0)),
+    (Ratio { key: "netpipe_vs_tcp", of: "netpipe", over: "netpipe_tcp" }, AtLeast(3.0)),
 ];
 
 /// What stands for itself.
@@ -125,16 +117,6 @@ const ALONE: &[(&str, Wanted)] = &[("idle", AtMost(2.0))];
 
 /// What takes long, and is only reported: once in all.
 const ONCE: &[&str] = &["ring_lat", "ring_tcp_lat", "ring_bw", "ring_tcp_bw"];
-
-/// What was measured.
-#[derive(Default)]
-struct Measured {
-    samples: Samples,
-    /// By the index of its ratio.
-    brackets: Vec<(usize, Bracket)>,
-    /// Times that the machine changed its speed under a ratio again and again.
-    unsteady: u64,
-}
 
 /// Runs it, prints the tables, and writes the file.
 pub fn run(bench: &Bench<'_>) -> Result<()> {
@@ -145,8 +127,8 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
         eprintln!("without {program}, which is not here: `cargo xtask setup --unmodified` installs it");
     }
     let mut measured = Measured::default();
-    let rounds = bench.rounds([1, 5], |round| measured.round(&stage, round))?;
-    let keys = measured.keys();
+    let rounds = bench.rounds([1, 5], |number| round(&stage, &mut measured, number))?;
+    let keys = keys(&measured);
     let rows = FIGURES.iter().map(|figure| table::Row {
         label: figure.label,
         unit: figure.unit,
@@ -154,8 +136,11 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
     });
     println!("{}\n", table::of_samples(rows));
     println!("{}\n{}", verdicts(&keys), bench.machine.line());
-    bracket::report_unsteady(measured.unsteady);
-    bench.write_json(&measured.to_json(rounds.done, &missing), &keys)?;
+    measured.report_unsteady();
+    let figures = FIGURES.iter().map(|figure| figure.key);
+    let mut all = measured.to_json(rounds.done, figures, RATIOS.iter().map(|(ratio, _)| ratio));
+    all.insert("missing".to_owned(), json!(missing));
+    bench.write_json(&all.into(), &keys)?;
     rounds.end
 }
 
@@ -183,64 +168,30 @@ impl Figure {
     }
 }
 
-impl Measured {
-    fn round(&mut self, stage: &Stage<'_>, round: u64) -> Result<()> {
-        for (index, ratio) in RATIOS.iter().enumerate() {
-            let [Some(of), Some(over)] = [ratio.of, ratio.over].map(Figure::here) else { continue };
-            match bracket::measure(|| (over.measure)(stage), || (of.measure)(stage))? {
-                Some(bracket) => self.take(index, bracket),
-                None => self.unsteady += 1,
-            }
-        }
-        let once = ONCE.iter().copied().filter(|_| round == 1);
-        let keys = ALONE.iter().map(|(key, _)| *key).chain(once);
-        for figure in keys.filter_map(Figure::here) {
-            self.samples.add(figure.key, (figure.measure)(stage)?);
-        }
-        Ok(())
+fn round(stage: &Stage<'_>, measured: &mut Measured, number: u64) -> Result<()> {
+    for (ratio, _) in RATIOS {
+        let [Some(of), Some(over)] = [ratio.of, ratio.over].map(Figure::here) else { continue };
+        measured.compare(ratio, || (over.measure)(stage), || (of.measure)(stage))?;
     }
+    let once = ONCE.iter().copied().filter(|_| number == 1);
+    let keys = ALONE.iter().map(|(key, _)| *key).chain(once);
+    for figure in keys.filter_map(Figure::here) {
+        measured.samples.add(figure.key, (figure.measure)(stage)?);
+    }
+    Ok(())
+}
 
-    fn take(&mut self, index: usize, bracket: Bracket) {
-        let Ratio { of, over, .. } = RATIOS[index];
-        self.samples.add(of, bracket.of);
-        self.samples.add(over, bracket.before);
-        self.samples.add(over, bracket.after);
-        self.brackets.push((index, bracket));
-    }
-
-    fn brackets_of(&self, index: usize) -> impl Iterator<Item = &Bracket> {
-        self.brackets.iter().filter(move |(of, _)| *of == index).map(|(_, bracket)| bracket)
-    }
-
-    /// Medians of the brackets' ratios, and of what stands for itself.
-    fn keys(&self) -> Map<String, Value> {
-        let ratios = RATIOS.iter().enumerate().map(|(index, ratio)| {
-            let ratios: Vec<f64> = self.brackets_of(index).map(Bracket::ratio).collect();
-            (ratio.key, median(&ratios))
-        });
-        let alone = ALONE.iter().map(|(key, _)| *key).chain(ONCE.iter().copied());
-        let alone = alone.map(|key| (key, self.samples.median(key)));
-        ratios.chain(alone).map(|(key, value)| (key.to_owned(), json!(value))).collect()
-    }
-
-    fn to_json(&self, rounds: u64, missing: &[&str]) -> Value {
-        let samples: Value = FIGURES
-            .iter()
-            .map(|figure| (figure.key.to_owned(), json!(self.samples.of(figure.key))))
-            .collect();
-        let of = |index| bracket::to_json(self.brackets_of(index));
-        let brackets: Value =
-            RATIOS.iter().enumerate().map(|(index, ratio)| (ratio.key.to_owned(), of(index))).collect();
-        json!({
-            "rounds": rounds, "samples": samples, "brackets": brackets, "unsteady": self.unsteady,
-            "missing": missing,
-        })
-    }
+/// Medians of the brackets' ratios, and of what stands for itself.
+fn keys(measured: &Measured) -> Map<String, Value> {
+    let ratios = RATIOS.iter().map(|(ratio, _)| (ratio.key, measured.median_of(ratio)));
+    let alone = ALONE.iter().map(|(key, _)| *key).chain(ONCE.iter().copied());
+    let alone = alone.map(|key| (key, measured.samples.median(key)));
+    ratios.chain(alone).map(|(key, value)| (key.to_owned(), json!(value))).collect()
 }
 
 /// What a figure should be, by its key.
 fn wanted(key: &str) -> Wanted {
-    let ratio = RATIOS.iter().find(|ratio| ratio.key == key).map(|ratio| ratio.wanted);
+    let ratio = RATIOS.iter().find(|(ratio, _)| ratio.key == key).map(|(_, wanted)| *wanted);
     let alone = ALONE.iter().find(|(of, _)| *of == key).map(|(_, wanted)| *wanted);
     ratio.or(alone).unwrap_or(Anything)
 }
@@ -267,18 +218,19 @@ fn verdicts(keys: &Map<String, Value>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bracket::Bracket;
     use super::*;
 
     #[test]
     fn every_key_is_of_a_figure_and_every_figure_is_measured() {
-        for ratio in RATIOS {
+        for (ratio, _) in RATIOS {
             assert!(Figure::of(ratio.of).is_some() && Figure::of(ratio.over).is_some(), "{}", ratio.key);
         }
         for key in ALONE.iter().map(|(key, _)| key).chain(ONCE) {
             assert!(Figure::of(key).is_some(), "{key}");
         }
         for figure in FIGURES {
-            let in_ratio = RATIOS.iter().any(|ratio| [ratio.of, ratio.over].contains(&figure.key));
+            let in_ratio = RATIOS.iter().any(|(ratio, _)| [ratio.of, ratio.over].contains(&figure.key));
             let alone = ALONE.iter().any(|(key, _)| *key == figure.key);
             assert!(in_ratio || alone || ONCE.contains(&figure.key), "{}", figure.key);
         }
@@ -287,9 +239,9 @@ mod tests {
     #[test]
     fn what_is_missed_is_said() {
         let mut measured = Measured::default();
-        measured.take(0, Bracket { before: 2.0, of: 3.0, after: 2.0 });
+        measured.take(&RATIOS[0].0, Bracket { before: 2.0, of: 3.0, after: 2.0 });
         measured.samples.add("idle", 1.0);
-        let table = verdicts(&measured.keys());
+        let table = verdicts(&keys(&measured));
         let line =
             |key: &str| table.lines().find(|line| line.starts_with(key)).unwrap_or_default().to_owned();
         assert_eq!(line("send_lat_vs_srnic"), "send_lat_vs_srnic               1.500  at most 1.25, missed");
