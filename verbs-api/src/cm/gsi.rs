@@ -69,9 +69,8 @@ impl Gsi {
         let mut nic = shared.call().ok_or(Error::Forked)?;
         let pd = nic.core_mut().allocate_pd();
         let hears = Hears::Attendant(Arc::clone(shared.wake_deadline()));
-        let entries = u32::try_from(RECEIVES + SENDS).unwrap_or(u32::MAX);
-        let (number, cq) = nic.create_cq(TenantId::DEFAULT, entries, Some(hears))?;
         let count = |entries: usize| u32::try_from(entries).unwrap_or(u32::MAX);
+        let (number, cq) = nic.create_cq(TenantId::DEFAULT, count(RECEIVES + SENDS), Some(hears))?;
         let caps = QueueCaps {
             max_send_wr: count(SENDS),
             max_recv_wr: count(RECEIVES),

@@ -45,8 +45,11 @@ pub trait MetricSource: Send + Sync {
 pub(crate) struct Sources(Mutex<Vec<Weak<dyn MetricSource>>>);
 
 impl Sources {
+    /// Adds one, and forgets those that are gone: without `stat=` nobody asks for metrics.
     pub fn add(&self, source: Weak<dyn MetricSource>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(source);
+        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.retain(|source| source.strong_count() > 0);
+        sources.push(source);
     }
 
     /// What all that still exist tell.
