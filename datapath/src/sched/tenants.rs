@@ -25,6 +25,8 @@ use crate::tuning;
 use rounds::{Place, Rounds};
 
 const NONE: u32 = u32::MAX;
+/// The rounds of every class but scavengers.
+const FOREGROUND: usize = 0;
 /// Bytes of a round for a tenant of weight 1: a turn.
 const QUANTUM: i64 = tuning::BYTES_PER_TURN as i64;
 /// What a turn takes of a share at least, so that a tenant with the smallest messages has sixteen
@@ -165,8 +167,8 @@ pub struct Tenants {
     owners: Box<[u16]>,
     /// The slot behind each slot that is ready.
     next: Box<[u32]>,
-    foreground: Rounds,
-    scavengers: Rounds,
+    /// Those of the foreground, and those of scavengers.
+    rounds: [Rounds; 2],
     /// Those that wait for their caps.
     parked: Box<TimerWheel<PARKED_NS_LOG2>>,
     parked_count: usize,
@@ -185,8 +187,7 @@ impl Tenants {
             free: Vec::new(),
             owners: vec![0; slots].into(),
             next: vec![NONE; slots].into(),
-            foreground: Rounds::default(),
-            scavengers: Rounds::default(),
+            rounds: Default::default(),
             parked: Box::new(TimerWheel::new(TENANTS_MAX)),
             parked_count: 0,
             waiting: 0,
@@ -211,8 +212,7 @@ impl Tenants {
         }
         let number = u16::try_from(self.tenants.len()).ok().filter(|_| self.tenants.len() < TENANTS_MAX)?;
         self.tenants.push(Tenant::new(attr));
-        self.foreground.reserve(self.tenants.len());
-        self.scavengers.reserve(self.tenants.len());
+        self.rounds.iter_mut().for_each(|rounds| rounds.reserve(self.tenants.len()));
         Some(TenantId(number))
     }
 
@@ -272,7 +272,7 @@ impl Tenants {
     fn owner(&mut self, slot: u32) -> (u16, &mut Tenant, &mut Rounds) {
         let number = self.owners[slot as usize];
         let tenant = &mut self.tenants[usize::from(number)];
-        let rounds = if tenant.is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+        let rounds = &mut self.rounds[usize::from(tenant.is_scavenger)];
         (number, tenant, rounds)
     }
 
@@ -297,7 +297,7 @@ impl Tenants {
     #[cold]
     #[inline(never)]
     fn park(&mut self, place: Place, number: u16, is_scavenger: bool) {
-        let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+        let rounds = &mut self.rounds[usize::from(is_scavenger)];
         rounds.remove_front(place);
         let tenant = &mut self.tenants[usize::from(number)];
         tenant.state = State::Parked;
@@ -325,7 +325,7 @@ impl Tenants {
         if tenant.state == State::Parked {
             self.parked.disarm(number.into());
             self.parked_count -= 1;
-            let rounds = if tenant.is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+            let rounds = &mut self.rounds[usize::from(tenant.is_scavenger)];
             tenant.state = State::Listed;
             self.waiting += tenant.ready as usize;
             let waits = !tenant.may_send_in(rounds.number());
@@ -338,7 +338,7 @@ impl Tenants {
     fn pop_ready(&mut self) -> Option<Scheduled> {
         self.wake_parked();
         let (place, number, is_scavenger) = self.choose()?;
-        let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+        let rounds = &mut self.rounds[usize::from(is_scavenger)];
         let tenant = &mut self.tenants[usize::from(number)];
         let slot = tenant.head;
         tenant.head = self.next[slot as usize];
@@ -367,8 +367,8 @@ impl Tenants {
     #[inline]
     fn front(&mut self) -> Option<(Place, u16, bool)> {
         loop {
-            let is_scavenger = self.foreground.is_empty();
-            let rounds = if is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+            let is_scavenger = self.rounds[FOREGROUND].is_empty();
+            let rounds = &mut self.rounds[usize::from(is_scavenger)];
             let (place, number) = rounds.front()?;
             if self.tenants[usize::from(number)].may_send_in(rounds.number()) {
                 return Some((place, number, is_scavenger));
@@ -382,7 +382,7 @@ impl Tenants {
     #[inline]
     fn list_next(&mut self, number: u16) {
         let tenant = &self.tenants[usize::from(number)];
-        let rounds = if tenant.is_scavenger { &mut self.scavengers } else { &mut self.foreground };
+        let rounds = &mut self.rounds[usize::from(tenant.is_scavenger)];
         rounds.push(number, tenant.class, true);
     }
 
@@ -424,7 +424,7 @@ impl Policy for Tenants {
     }
 
     fn peek(&self, turns: usize) -> Option<u32> {
-        let (number, had) = self.foreground.peek(turns)?;
+        let (number, had) = self.rounds[FOREGROUND].peek(turns)?;
         let mut slot = self.tenants[usize::from(number)].head;
         for _ in 0..had {
             slot = *self.next.get(slot as usize)?;
@@ -475,7 +475,6 @@ impl Policy for Tenants {
         size_of_val(&*self.owners)
             + size_of_val(&*self.next)
             + self.tenants.capacity() * size_of::<Tenant>()
-            + self.foreground.bytes()
-            + self.scavengers.bytes()
+            + self.rounds.iter().map(Rounds::bytes).sum::<usize>()
     }
 }
