@@ -473,7 +473,7 @@ mod tests {
         for key in ["scheme", "hosts", "avg_fct_us", "p99_fct_us", "avg_slowdown", "unfinished", "hash"] {
             assert!(!row[key].is_null(), "{key}");
         }
-        assert!(row["packets"].as_u64() > Some(10_000), "{row}");
+        assert!(row["packets"].as_u64() > Some(1_000), "{row}");
         assert!(row["packets_per_core_second"].as_f64() > Some(0.0), "{row}");
         assert_eq!(row["unfinished"], 0);
         assert_eq!(json["hash"], row["hash"]);
