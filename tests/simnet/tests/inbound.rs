@@ -183,7 +183,7 @@ fn what_peers_send_is_charged_to_the_tenant_that_it_is_for() {
 /// What the peer of a victim completes, of which some packets are lost, beside one on many queue
 /// pairs, whose packets are in order, or never.
 fn beside(tenants: bool, storm: bool) -> u64 {
-    let mut rig = rig(8);
+    let mut rig = rig(16);
     let attr = || tenants.then(TenantAttr::default);
     let many = party(&mut rig, 32, attr(), CongestionAlgorithm::Fixed);
     let victim = party(&mut rig, 4, attr(), CongestionAlgorithm::Fixed);
