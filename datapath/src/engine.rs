@@ -2,6 +2,8 @@
 //! speak, and sends.
 
 mod admin;
+mod ahead;
+mod backlog;
 mod core;
 mod due;
 mod error;

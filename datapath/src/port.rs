@@ -112,6 +112,12 @@ pub trait Port {
     /// Gives all frames of the burst back.
     fn rx_release(&mut self);
 
+    /// Frames that have arrived and that no burst has taken yet; too many rather than too few. The
+    /// engine asks where bursts do not empty the port. `None`: the port does not know.
+    fn rx_waiting(&self) -> Option<usize> {
+        None
+    }
+
     /// Lends a slot of at least `caps().max_frame` writable bytes, or `None` when the transmit ring
     /// is full. Its old content is undefined. A port that can begins it on a 64-byte boundary:
     /// drivers that copy frames are fastest then.
@@ -223,6 +229,7 @@ impl<P: Port + ?Sized> Port for Box<P> {
         fn rx_burst(&mut self) -> usize;
         fn rx_frame(&self, index: usize) -> RxFrame<'_>;
         fn rx_release(&mut self);
+        fn rx_waiting(&self) -> Option<usize>;
         fn tx_slot(&mut self) -> Option<&mut [u8]>;
         fn tx_commit(&mut self, len: usize);
         fn tx_cancel(&mut self);

@@ -144,8 +144,8 @@ pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };
 pub use datapath::sched::{
-    CostTable, SchedAttributes, SchedulerConfig, TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps,
-    TenantClass, TenantCounters, TenantId, TenantQuota,
+    CostTable, HostRateConfig, HostReport, SchedAttributes, SchedulerConfig, TENANT_WEIGHT_MAX, TENANTS_MAX,
+    TenantAttr, TenantCaps, TenantClass, TenantCounters, TenantId, TenantQuota,
 };
 pub use datapath::seed::Seed;
 pub use datapath::time::Time;

@@ -80,6 +80,18 @@ impl Life {
         self.modify_in_turn([(attr, mask)])
     }
 
+    /// Pauses the queue pair, or lets it go on.
+    pub fn set_paused(&self, paused: bool) -> Result<(), Error> {
+        let mut nic = self.device().own_nic()?;
+        let core = nic.core_mut();
+        Ok(if paused { core.pause_qp(self.qpn) } else { core.resume_qp(self.qpn) }?)
+    }
+
+    /// Whether the queue pair is paused.
+    pub fn is_paused(&self) -> bool {
+        self.device().nic().and_then(|nic| nic.core().is_paused(self.qpn)).unwrap_or_default()
+    }
+
     /// Changes the state several times, and no packet comes in between.
     pub fn modify_in_turn<'a>(
         &self,

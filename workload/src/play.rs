@@ -176,7 +176,7 @@ fn options(scenario: &Scenario) -> RigOptions {
         ..LinkConfig::default()
     };
     RigOptions {
-        port: PortOptions { up: link, down: link, tx_ring: tx_ring as usize, max_frame: MAX_FRAME },
+        port: PortOptions { up: link, down: link, tx_ring: tx_ring as usize, max_frame: MAX_FRAME, ..PortOptions::default() },
         turn_cost_ns: turn_ns.into(),
         // A queue pair to itself has both ends on one host.
         max_qps: scenario.qps()

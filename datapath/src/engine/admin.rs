@@ -3,6 +3,7 @@
 mod address;
 mod memory;
 mod modify;
+mod pause;
 mod queue_pair;
 mod report;
 mod shared_receive;

@@ -33,13 +33,16 @@ impl<P: Port> Engine<P> {
         }
         if bursts.found_empty() {
             self.core.units.drained_at = self.core.units.now;
+        } else {
+            self.core.note_backlog(bursts.taken(), self.wire.port.rx_waiting());
         }
         looped + bursts.taken()
     }
 
     #[inline(never)]
     fn receive_burst(&mut self, burst: usize) {
-        let mut arrivals = self.core.units.crowded.then(|| self.read_arrivals(burst));
+        let looks_ahead = !self.core.units.ahead.is_empty();
+        let mut arrivals = if looks_ahead { self.look_ahead(burst) } else { None };
         let mut index = 0;
         while index < burst {
             if let Some(arrivals) = &mut arrivals {

@@ -75,6 +75,9 @@ impl<P: Port> Engine<P> {
     /// slot.
     fn schedule(&mut self, handed: Option<u32>) {
         let mut batch = tuning::TX_BATCH;
+        if self.core.units.hosts.is_some() {
+            self.core.open_hosts();
+        }
         let prefetches = self.core.units.crowded;
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
@@ -93,9 +96,14 @@ impl<P: Port> Engine<P> {
 
     /// The turn of one stream. False if the port has no slot.
     #[inline(always)]
-    fn serve_stream(&mut self, turn: Scheduled, handed: Option<u32>, batch: &mut usize) -> bool {
+    fn serve_stream(&mut self, mut turn: Scheduled, handed: Option<u32>, batch: &mut usize) -> bool {
         let stream = self.core.units.stream_of(turn.slot);
         let slot = stream.qp;
+        let flags = self.core.qps.hot(slot).sched_of(stream);
+        let is_governed = flags.intersects(SchedFlags::GOVERNED);
+        if is_governed && !self.core.takes_turn(stream, &mut turn) {
+            return true;
+        }
         self.core.qps.hot(slot).sched_of(stream).remove(SchedFlags::QUEUED);
         let Some(mut qp) = self.core.qps.get(slot) else { return true };
         self.core.units.counters.sched_grants += 1;
@@ -116,6 +124,9 @@ impl<P: Port> Engine<P> {
             atomics: grant.atomics,
         };
         *batch -= usage.packets;
+        if is_governed {
+            qp::charge_host(&qp, &mut self.core.units, usage.wire_bytes());
+        }
         let TransmitEnd::Done { ready } = end else {
             self.core.units.counters.tx_ring_full += 1;
             self.port_was_full = true;

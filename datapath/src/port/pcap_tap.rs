@@ -92,6 +92,7 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         fn rx_limit(&self) -> usize;
         fn rx_frame(&self, index: usize) -> RxFrame<'_>;
         fn rx_release(&mut self);
+        fn rx_waiting(&self) -> Option<usize>;
         fn tx_flush(&mut self);
         fn tx_waiting(&self) -> Option<usize>;
         fn rest(&mut self) -> Rest;

@@ -65,6 +65,7 @@ impl Core {
         }
         if from == QpState::Init && to == QpState::Rtr {
             start_receiving(&mut qp, &merged, sequence_max, rto);
+            qp::join_host(&mut qp, &mut self.units, merged.av.dst_ip);
         }
         let watchdog = WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto };
         configure_watchdogs(qp.cold, watchdog);

@@ -1,8 +1,11 @@
 //! The virtual time.
 
-use super::Rig;
+use super::{HostModel, Rig};
 use crate::network::NodeId;
+use crate::port::SimPort;
 use core::fmt;
+use datapath::engine::Engine;
+use datapath::port::Port;
 use datapath::time::Time;
 
 /// A condition was not met.
@@ -98,14 +101,25 @@ impl Rig {
         self.run_slow_path(node);
         self.tell_of_looks(node);
         let engine = &mut self.nodes[node.0].engine;
-        let before = engine.core().counters().rx_atomics;
+        let done = |engine: &Engine<SimPort>| {
+            let stats = engine.port().stats();
+            (engine.core().counters().rx_atomics, stats.rx_bytes + stats.tx_bytes)
+        };
+        let before = done(engine);
         let turn = engine.turn(self.now);
-        let atomics = engine.core().counters().rx_atomics - before;
+        let after = done(engine);
         self.net.exchange(self.now, node);
-        let host = &self.options.host;
-        let work = (turn.received + turn.sent) as u64 * host.frame_ns + atomics * host.atomic_ns;
+        let host = self.nodes[node.0].host;
+        let work = (turn.received + turn.sent) as u64 * host.frame_ns
+            + (after.0 - before.0) * host.atomic_ns
+            + (after.1 - before.1) * host.byte_ps / 1000;
         self.nodes[node.0].busy_until = self.now.after(self.options.turn_cost_ns.max(1) + work);
         self.turns += 1;
+    }
+
+    /// What the host of a node takes for its work from its next turn on.
+    pub fn set_host(&mut self, node: NodeId, host: HostModel) {
+        self.nodes[node.0].host = host;
     }
 
     fn wakes_at(&self, id: NodeId) -> Option<Time> {
