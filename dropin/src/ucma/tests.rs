@@ -23,13 +23,17 @@ impl Open {
     fn new(flags: c_int) -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { _turn: Some(turn), ..Self::another(flags) }
+        Self::with(flags, Some(turn))
     }
 
     /// One more of a test that has its turn.
     fn another(flags: c_int) -> Self {
+        Self::with(flags, None)
+    }
+
+    fn with(flags: c_int, turn: Option<MutexGuard<'static, ()>>) -> Self {
         let fd = table::open(flags).expect("a descriptor");
-        Self { fd, inode: channel::inode_of(fd).expect("an inode"), _turn: None }
+        Self { fd, inode: channel::inode_of(fd).expect("an inode"), _turn: turn }
     }
 
     /// The answer to bytes that a program writes: 0, or an errno.
