@@ -178,6 +178,22 @@ fn a_frame_of_our_own_is_passed_on_if_it_is_anothers() {
     assert!(!TestPort::new(MAX_FRAME).pass_on(&data(QPNS[1], 2)), "any other port has one engine");
 }
 
+/// What is for the members of a multicast group goes to all engines, from the wire and from one of
+/// them.
+#[test]
+fn a_frame_to_a_group_is_for_every_engine() {
+    let mut ports = ports();
+    for number in 0..2 {
+        let frame = data(MULTICAST_QPN, 7);
+        ports[number].inner_mut().arriving.push_back(frame.clone());
+        assert_eq!(receive_all(&mut ports[number]), [frame.clone()]);
+        assert_eq!(receive_all(&mut ports[1 - number]), [frame.clone()]);
+        assert!(!ports[number].pass_on(&frame), "it is for the sender's engine, too");
+        assert_eq!(receive_all(&mut ports[1 - number]), [frame]);
+        assert!(receive_all(&mut ports[number]).is_empty());
+    }
+}
+
 #[test]
 fn what_is_sent_goes_out_at_the_own_port() {
     let mut ports = ports();
