@@ -156,6 +156,7 @@ pub enum Hugepages {
 /// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
 /// | `latency` | a power of two up to 65536: of each queue pair one send request in so many is sampled for where its time goes, for `srnic latency` | none is |
 /// | `slow` | a time such as `1ms`: a sampled operation that takes longer is kept with the state of its queue pair; with `latency=64` unless that is given | none is |
+/// | `costs` | a file of `srnic calibrate`: what operations cost of the caps of tenants | [`DeviceBuilder::costs`](crate::DeviceBuilder::costs) |
 /// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic stat` and Prometheus look in | nowhere |
 ///
 /// `FAULTS` are those of [`FaultConfig`].
@@ -184,6 +185,8 @@ pub struct DeviceSpec {
     pub pcap: Option<PathBuf>,
     /// Which send requests are sampled for where their time goes.
     pub latency: Option<LatencyConfig>,
+    /// The file that says what operations cost of the caps of tenants.
+    pub costs: Option<PathBuf>,
     /// Where `srnic stat` and Prometheus can ask for counters.
     pub stat: Option<StatAddress>,
     /// Faults around the port.

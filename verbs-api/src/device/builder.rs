@@ -1,6 +1,6 @@
 //! Opening a device.
 
-use super::{Device, Inner, capture, thread_devices};
+use super::{Device, Inner, capture, costs, thread_devices};
 use crate::driver::{Driver, EngineThread, SlowPath, drive, stand_by};
 use crate::error::Error;
 use crate::nic::Driven;
@@ -73,8 +73,8 @@ impl DeviceBuilder {
         recovery_contexts: u32 => sizes.recovery_contexts;
         /// Sets how queue pairs share the engine's turns. Default [`SchedulerConfig::RoundRobin`].
         scheduler: SchedulerConfig => sizes.scheduler;
-        /// Sets what operations cost of a tenant's caps in operations. Default: an atomic as much
-        /// as three WRITEs, a READ as 1.1.
+        /// Sets what operations cost of a tenant's caps in operations, unless the device string
+        /// names a file. Default: an atomic as much as three WRITEs, a READ as 1.1.
         costs: CostTable => sizes.costs;
         /// Which send requests are sampled for where their time goes, unless the device string says
         /// so ([`Device::latency`]). Default: none.
@@ -114,6 +114,7 @@ impl DeviceBuilder {
         let config = drawn(EngineConfig {
             vlan: spec.vlan,
             latency: spec.latency.or(self.sizes.latency),
+            costs: spec.costs.as_deref().map_or(Ok(self.sizes.costs), costs::read)?,
             host_nonce: host_nonce(),
             ..self.sizes
         })?;

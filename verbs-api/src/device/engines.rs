@@ -2,7 +2,7 @@
 //! port.
 
 use super::builder::{drawn, host_nonce};
-use super::{Device, DeviceBuilder, capture};
+use super::{Device, DeviceBuilder, capture, costs};
 use crate::error::Error;
 use crate::spec::{DeviceSpec, MemifDriver, Transport, driver_of_engine};
 use crate::trace;
@@ -152,6 +152,7 @@ impl DeviceBuilder {
             ip,
             vlan: spec.vlan,
             latency: spec.latency.or(self.sizes.latency),
+            costs: spec.costs.as_deref().map_or(Ok(self.sizes.costs), costs::read)?,
             host_nonce: host_nonce(),
             ..self.sizes
         };

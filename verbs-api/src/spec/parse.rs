@@ -24,6 +24,7 @@ const KEYS: Keys = Keys {
         "stat",
         "latency",
         "slow",
+        "costs",
         "pcap",
         "hugepages",
         "memory",
@@ -45,6 +46,7 @@ pub const MEMIF_KEYS: Keys = Keys {
         "stat",
         "latency",
         "slow",
+        "costs",
         "pcap",
         "hugepages",
         "memory",
@@ -54,7 +56,7 @@ pub const MEMIF_KEYS: Keys = Keys {
 /// Those of a device without DPDK.
 const SIM_KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "latency", "slow", "pcap"],
+    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "latency", "slow", "costs", "pcap"],
     example: "ip=10.77.0.1",
 };
 
@@ -95,6 +97,7 @@ impl FromStr for DeviceSpec {
             driver: None,
             pcap: None,
             latency: None,
+            costs: None,
             stat: None,
             faults: None,
         };
@@ -203,6 +206,7 @@ impl DeviceSpec {
                     Some(parse_driver(value).ok_or("inline, hybrid, thread, or thread@ and a processor")?);
             }
             "pcap" => self.pcap = Some(value.into()),
+            "costs" => self.costs = Some(value.into()),
             "latency" => self.latency_mut().one_in = parse_one_in(value)?,
             "slow" => self.latency_mut().slow_ns = duration_ns(value)?,
             "stat" => self.stat = Some(value.parse()?),

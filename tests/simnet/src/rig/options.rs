@@ -34,6 +34,8 @@ pub enum SlowPathDriver {
 pub struct HostModel {
     /// For each frame that it sends or receives.
     pub frame_ns: u64,
+    /// For each byte of them, in picoseconds.
+    pub byte_ps: u64,
     /// For each atomic of a peer's that it executes.
     pub atomic_ns: u64,
 }
