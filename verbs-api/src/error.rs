@@ -83,6 +83,14 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The file of `costs=` could not be read, or has no costs.
+    #[error("the costs of operations cannot be had from {}: {why}; `srnic calibrate` writes such a file", path.display())]
+    Costs {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The operating system gave no random numbers.
     #[error("the operating system gives no random numbers: {0}")]
     Random(getrandom::Error),

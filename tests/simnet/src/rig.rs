@@ -68,6 +68,7 @@ struct Node {
     next_iova: u64,
     /// Its last turn ends here.
     busy_until: Time,
+    busy_ns: u64,
     /// Frozen nodes take no turns.
     frozen: bool,
     /// It was frozen since its last turn, and has not looked for frames meanwhile.
@@ -183,6 +184,7 @@ impl Rig {
             inspect,
             next_iova: 0x10_0000 * (id.0 as u64 + 1),
             busy_until: self.now,
+            busy_ns: 0,
             frozen: false,
             was_frozen: false,
             events: Vec::new(),
