@@ -169,7 +169,7 @@ impl UdQueuePair {
     ///
     /// # Errors
     /// [`Error::Connect`] in ERR.
-    pub fn resume(&mut self) -> Result<(), Error> {
+    pub fn resume_after_error(&mut self) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Rts, ..QpAttr::default() };
         self.owned.life.modify(&attr, QpAttrMask::STATE)
     }
