@@ -84,6 +84,13 @@ impl Core {
         false
     }
 
+    /// Such a stream had its turn, and sent so much.
+    pub(super) fn charge_turn(&mut self, stream: StreamId, usage: &Usage) {
+        if let Some(qp) = self.qps.get(stream.qp) {
+            qp::charge_host(&qp, &mut self.units, usage.wire_bytes());
+        }
+    }
+
     /// Streams to hosts that may be sent to again.
     #[cold]
     #[inline(never)]
