@@ -346,7 +346,11 @@ impl Matrix {
             link: self.link.clone(),
             host: self.host,
             costs: if task.policy { self.policy.costs } else { Costs::default() },
-            tenant: if task.policy { TENANTS.map(|name| self.policy.tenant(name)).to_vec() } else { Vec::new() },
+            tenant: if task.policy {
+                TENANTS.map(|name| self.policy.tenant(name)).to_vec()
+            } else {
+                Vec::new()
+            },
             workload,
             ..Scenario::default()
         }
@@ -410,7 +414,10 @@ mod tests {
         let sides = "attacker = [{name = 'a', workload = [{}]}]\nvictim = [{name = 'v', workload = [{}]}]\n";
         assert!(Matrix::parse(sides).is_ok());
         assert!(refused("").contains("at least one [[attacker]]"));
-        assert!(refused(&sides.replace("'v', workload = [{}]", "'v', workload = [{qps = 0}]")).contains("v alone: qps"));
+        assert!(
+            refused(&sides.replace("'v', workload = [{}]", "'v', workload = [{qps = 0}]"))
+                .contains("v alone: qps")
+        );
         assert!(refused(&format!("{sides}policy = {{tenant = [{{name = 'x'}}]}}")).contains("not \"x\""));
         assert!(refused(&sides.replace("'a',", "'a', needs = 2.0,")).contains("needs of \"a\""));
         assert!(refused("victim = [{name = 'v', workload = [{}]}, {name = 'v', workload = []}]\nattacker = [{name = 'a', workload = []}]").contains("two [[victim]]"));

@@ -233,11 +233,7 @@ fn options(scenario: &Scenario) -> RigOptions {
     RigOptions {
         port: PortOptions { up: link, down: link, tx_ring: tx_ring as usize, max_frame: MAX_FRAME },
         turn_cost_ns: turn_ns.into(),
-        host: HostModel {
-            frame_ns: frame_ns.into(),
-            byte_ps: byte_ps.into(),
-            atomic_ns: atomic_ns.into(),
-        },
+        host: HostModel { frame_ns: frame_ns.into(), byte_ps: byte_ps.into(), atomic_ns: atomic_ns.into() },
         costs: scenario.costs.into(),
         // A queue pair to itself has both ends on one host.
         max_qps: scenario.qps()
@@ -352,7 +348,8 @@ mod tests {
         let text = "{workload = [{faults = {reorder = 0.5}}, {from = 1, to = 0}]}";
         let harmed = outcome(text);
         assert!(harmed.counters.rx_out_of_order > 20, "{:?}", harmed.counters);
-        let requests = |text: &str| outcome(text).entries.iter().map(|entry| entry.requests).collect::<Vec<_>>();
+        let requests =
+            |text: &str| outcome(text).entries.iter().map(|entry| entry.requests).collect::<Vec<_>>();
         let calm = requests("{workload = [{}, {from = 1, to = 0}]}");
         let lossy = requests("{workload = [{faults = {loss = 0.9}}, {from = 1, to = 0}]}");
         assert!(lossy[0] * 4 < calm[0] && lossy[1] >= calm[1], "{calm:?} and {lossy:?}");
@@ -362,7 +359,9 @@ mod tests {
     #[test]
     fn storms_do_what_they_say() {
         let storm = |op: &str| {
-            outcome(&format!("{{host = {{control_ns = 500}}, workload = [{{op = '{op}', sizes = 64, pace_ns = 100}}, {{}}]}}"))
+            outcome(&format!(
+                "{{host = {{control_ns = 500}}, workload = [{{op = '{op}', sizes = 64, pace_ns = 100}}, {{}}]}}"
+            ))
         };
         let calm = outcome("{workload = [{}]}");
         for op in ["create", "register"] {

@@ -108,7 +108,8 @@ fn run(cli: &Cli) -> Result<bool> {
         return beside_simulated(cli, &matrix);
     }
     let wanted = matrix.attacker.len() * matrix.victim.len();
-    let threads = cli.threads.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
+    let threads =
+        cli.threads.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let bar = progress(matrix.tasks().len());
     let played = play(&matrix, threads, |done| {
         bar.set_position(done as u64);
@@ -123,7 +124,7 @@ fn run(cli: &Cli) -> Result<bool> {
     if cli.json {
         output::line(report.json())?;
     } else {
-        output::lines(&report)?;
+        output::lines(report)?;
     }
     Ok(pairs.iter().all(|pair| pair.holds()[1]))
 }
@@ -149,7 +150,7 @@ fn beside_simulated(cli: &Cli, matrix: &Matrix) -> Result<bool> {
     if cli.json {
         output::line(told.json())?;
     } else {
-        output::lines(&told)?;
+        output::lines(told)?;
     }
     Ok(measured.iter().all(|pair| pair.holds()[1]))
 }

@@ -7,8 +7,8 @@ use crate::perf::cli::{
 };
 use crate::perf::{bandwidth, fetch, latency, raw, rpc, streams, tcp};
 use crate::{
-    calibrate, devinfo, fabric, file, hostping, isolate, lab, latency as parts, pcap, perftest_peer, ping, rping, run,
-    search, stat, switch, tunnel,
+    calibrate, devinfo, fabric, file, hostping, isolate, lab, latency as parts, pcap, perftest_peer, ping,
+    rping, run, search, stat, switch, tunnel,
 };
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;

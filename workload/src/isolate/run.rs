@@ -29,11 +29,7 @@ impl Matrix {
 /// Plays all runs of a matrix in so many threads. After each, `goes_on` is asked with how many are
 /// done; once it says no, those under way end and no other begins. What comes out does not depend
 /// on the number of threads.
-pub fn run(
-    matrix: &Matrix,
-    threads: usize,
-    mut goes_on: impl FnMut(usize) -> bool,
-) -> Vec<(Task, Played)> {
+pub fn run(matrix: &Matrix, threads: usize, mut goes_on: impl FnMut(usize) -> bool) -> Vec<(Task, Played)> {
     let tasks = matrix.tasks();
     // Relaxed: a counter and a flag that guard nothing else.
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));

@@ -86,8 +86,10 @@ fn create_and_destroy(core: &mut datapath::engine::Core, pd: ProtectionDomainId)
         core.destroy_cq(send_cq);
         return;
     };
-    let caps = QueueCaps { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
-    let config = QpConfig { qp_type: QpType::Rc, gsi: false, pd, send_cq, recv_cq, srq: None, caps, window: 64 };
+    let caps =
+        QueueCaps { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+    let config =
+        QpConfig { qp_type: QpType::Rc, gsi: false, pd, send_cq, recv_cq, srq: None, caps, window: 64 };
     if let Ok(handles) = core.create_qp(&config) {
         core.destroy_qp(handles.qpn);
     }
@@ -130,8 +132,10 @@ impl Traffic for Storm {
                 let now = rig.now();
                 rig.net.inject(now, LinkId::Up(NodeId(self.what.from)), frame.clone());
                 self.next = self.next.after(self.what.pace_ns.into());
-            } else {
+            } else if rig.may_occupy(NodeId(self.what.from)) {
                 self.call(rig);
+            } else {
+                break;
             }
             self.done += 1;
         }

@@ -148,10 +148,7 @@ impl Op {
     /// Whether it is a work request.
     #[must_use]
     pub const fn is_request(self) -> bool {
-        matches!(
-            self,
-            Self::Write | Self::WriteImm | Self::Send | Self::Read | Self::Atomic | Self::BadKey
-        )
+        matches!(self, Self::Write | Self::WriteImm | Self::Send | Self::Read | Self::Atomic | Self::BadKey)
     }
 
     /// Whether it is a call that changes objects of a device.

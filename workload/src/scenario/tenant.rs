@@ -1,9 +1,7 @@
 //! Tenants of a scenario, and what operations cost of their caps.
 
 use super::{ScenarioError, within};
-use datapath::sched::{
-    CostTable, TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps, TenantClass,
-};
+use datapath::sched::{CostTable, TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps, TenantClass};
 use serde::{Deserialize, Serialize};
 
 /// Tenants of a scenario at most: an engine has one more.

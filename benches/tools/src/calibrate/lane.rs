@@ -85,17 +85,28 @@ impl Lane {
         let devices = [here, there];
         let since = Instant::now();
         while !devices.iter().all(Device::link_up) {
-            devices.iter().for_each(|device| drop(device.progress()));
+            for device in &devices {
+                device.progress();
+            }
             if since.elapsed() > PATIENCE {
-                return Err(Error::Late("the link between two devices of this process did not come up", PATIENCE.as_secs()));
+                return Err(Error::Late(
+                    "the link between two devices of this process did not come up",
+                    PATIENCE.as_secs(),
+                ));
             }
             std::thread::yield_now();
         }
         let pds = devices.each_ref().map(Device::alloc_pd);
-        let caps = QueueCaps { max_send_wr: DEPTH, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+        let caps =
+            QueueCaps { max_send_wr: DEPTH, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
         let (cq, its_cq) = (devices[0].create_cq(DEPTH + 16)?, devices[1].create_cq(16)?);
         let builder = |pd: &ProtectionDomain, cq: &CompletionQueue| {
-            pd.queue_pair(cq, cq).caps(caps).path_mtu(Pmtu::B4096).access(ALL).max_rd_atomic(READS).max_dest_rd_atomic(READS)
+            pd.queue_pair(cq, cq)
+                .caps(caps)
+                .path_mtu(Pmtu::B4096)
+                .access(ALL)
+                .max_rd_atomic(READS)
+                .max_dest_rd_atomic(READS)
         };
         let (one, two) = (builder(&pds[0], &cq).build()?, builder(&pds[1], &its_cq).build()?);
         let ends = (one.endpoint(), two.endpoint());
@@ -145,7 +156,10 @@ impl Lane {
 }
 
 /// Nanoseconds of a call, over and over again.
-fn repeated(time: Duration, mut call: impl FnMut() -> std::result::Result<(), verbs_api::Error>) -> Result<f64> {
+fn repeated(
+    time: Duration,
+    mut call: impl FnMut() -> std::result::Result<(), verbs_api::Error>,
+) -> Result<f64> {
     let (since, mut count) = (Instant::now(), 0_u32);
     while since.elapsed() < time {
         for _ in 0..LOOK_INTERVAL {
@@ -173,10 +187,15 @@ fn busy(
             pair.post_send(request)?;
         }
         posted += more;
-        devices.iter().for_each(|device| drop(device.progress()));
+        for device in devices {
+            device.progress();
+        }
         while let Some(completion) = cq.poll() {
             if completion.status != WcStatus::Success {
-                return Err(Error::Completion { what: "a request to the other device", status: completion.status });
+                return Err(Error::Completion {
+                    what: "a request to the other device",
+                    status: completion.status,
+                });
             }
             done += 1;
         }

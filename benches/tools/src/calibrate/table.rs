@@ -85,7 +85,12 @@ impl Table {
     /// As one document.
     #[must_use]
     pub fn json(&self) -> Value {
-        let object = |lines: &[Line]| lines.iter().map(|(key, value, _)| ((*key).to_owned(), (*value).into())).collect::<serde_json::Map<_, _>>();
+        let object = |lines: &[Line]| {
+            lines
+                .iter()
+                .map(|(key, value, _)| ((*key).to_owned(), (*value).into()))
+                .collect::<serde_json::Map<_, _>>()
+        };
         let Times { small, packet, large, read, atomic, turn, create, register } = self.times;
         json!({
             "costs": object(&self.costs),
@@ -108,7 +113,11 @@ impl Table {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates, at 0 for what is less")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, at 0 for what is less"
+)]
 fn whole(number: f64) -> u32 {
     number.round() as u32
 }
@@ -148,7 +157,8 @@ mod tests {
         let values = |lines: &[Line]| lines.iter().map(|(key, value, _)| (*key, *value)).collect::<Vec<_>>();
         let costs = [("write", 20), ("read", 110), ("atomic", 150), ("packet", 80), ("kibibyte", 30)];
         assert_eq!(values(&table.costs), costs);
-        let host = [("turn_ns", 15), ("frame_ns", 50), ("byte_ps", 15), ("atomic_ns", 40), ("control_ns", 1500)];
+        let host =
+            [("turn_ns", 15), ("frame_ns", 50), ("byte_ps", 15), ("atomic_ns", 40), ("control_ns", 1500)];
         assert_eq!(values(&table.host), host);
         assert_eq!(table.json()["measured_ns"]["write_64k"], json!(3220.0));
     }

@@ -68,7 +68,12 @@ impl Hosts {
 ///
 /// # Errors
 /// [`Error::Verbs`], and what else two processes may suffer.
-pub fn measure(matrix: &Matrix, pairs: &[(usize, usize)], plan: Plan, bar: &ProgressBar) -> Result<Vec<Pair>> {
+pub fn measure(
+    matrix: &Matrix,
+    pairs: &[(usize, usize)],
+    plan: Plan,
+    bar: &ProgressBar,
+) -> Result<Vec<Pair>> {
     let hosts = Hosts::open(matrix)?;
     let mut measured = Vec::new();
     for (attacker, victim) in pairs {

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use verbs_api::{
-    CompletionQueue, Connecting, ConnectionRequest, Device, Listener, MemoryRegion,
-    ProtectionDomain, QueueCaps, QueuePair, RecvRequest, Role, WcStatus,
+    CompletionQueue, Connecting, ConnectionRequest, Device, Listener, MemoryRegion, ProtectionDomain,
+    QueueCaps, QueuePair, RecvRequest, Role, WcStatus,
 };
 
 /// Where it listens.
@@ -72,7 +72,8 @@ pub fn answer(socket: &Path, policy: Option<&Policy>) -> Result<()> {
     });
     let device = open(socket, Role::Server, policy)?;
     let domains = tenants(&device, policy)?;
-    let memory = domains.iter().map(|pd| pd.register(MEMORY, ALL)).collect::<std::result::Result<Vec<_>, _>>()?;
+    let memory =
+        domains.iter().map(|pd| pd.register(MEMORY, ALL)).collect::<std::result::Result<Vec<_>, _>>()?;
     let listener = Listener::bind(&device, PORT)?;
     let (mut coming, mut served) = (Vec::new(), Vec::new());
     let mut active = Instant::now();
@@ -110,7 +111,13 @@ fn accept(
         return Ok(None);
     };
     let cq = device.create_cq(terms.receives + 16)?;
-    let caps = QueueCaps { max_send_wr: 1, max_recv_wr: terms.receives.max(1), max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+    let caps = QueueCaps {
+        max_send_wr: 1,
+        max_recv_wr: terms.receives.max(1),
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline: 0,
+    };
     let mut pair = terms.attributes(domains[terms.tenant].queue_pair(&cq, &cq)).caps(caps).build()?;
     for _ in 0..terms.receives {
         post(&terms, memory, |request| pair.post_recv(request))?;

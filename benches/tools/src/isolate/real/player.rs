@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, CompletionQueue, Connector, CongestionAlgorithm, Device, Driver, MemoryRegion, ProtectionDomain,
+    Access, CompletionQueue, CongestionAlgorithm, Connector, Device, Driver, MemoryRegion, ProtectionDomain,
     QueueCaps, QueuePair, QueuePairBuilder, RemoteRegion, Role, SendData, SendRequest, Sge, WcStatus,
 };
 
@@ -37,7 +37,8 @@ const RNR_TIMER: u8 = 1;
 /// # Errors
 /// [`Error::Verbs`].
 pub fn open(socket: &Path, role: Role, policy: Option<&Policy>) -> Result<Device> {
-    let spec: verbs_api::DeviceSpec = format!("memif:{}", socket.display()).parse().map_err(verbs_api::Error::from)?;
+    let spec: verbs_api::DeviceSpec =
+        format!("memif:{}", socket.display()).parse().map_err(verbs_api::Error::from)?;
     let builder = Device::builder().driver(Driver::Inline).max_qps(2 * QPS_MAX * 4);
     let builder = policy.map_or(builder, |policy| builder.costs(policy.costs.into()));
     Ok(builder.open_spec(&spec.or_role(role))?)
@@ -180,7 +181,8 @@ impl Player {
         for _ in 0..qps {
             let builder = || terms.attributes(self.domains[tenant].queue_pair(&cq, &cq));
             let prepare = || Ok((builder().path_mtu(pmtu).caps(caps).window(entry.window).build()?, ()));
-            let (pair, ()) = dial(&self.device, Connector::new().private_data(&said), server, PATIENCE, prepare)?;
+            let (pair, ()) =
+                dial(&self.device, Connector::new().private_data(&said), server, PATIENCE, prepare)?;
             let told = pair.private_data().get(..RemoteRegion::BYTES).unwrap_or_default();
             remote = RemoteRegion::from_bytes(told).ok();
             pairs.push(pair);

@@ -83,7 +83,13 @@ struct Tenant {
 
 const TENANTS: [Tenant; 2] = [
     Tenant { number: 0, class: "normal", weight: 1, queue_pairs: 3, rates: [42_500.0, 9e5, 3.6e9, 0.0] },
-    Tenant { number: 1, class: "latency", weight: 4, queue_pairs: 2, rates: [31_000.0, 31_000.0, 2e6, 120.0] },
+    Tenant {
+        number: 1,
+        class: "latency",
+        weight: 4,
+        queue_pairs: 2,
+        rates: [31_000.0, 31_000.0, 2e6, 120.0],
+    },
 ];
 
 impl Tenant {
@@ -96,7 +102,8 @@ impl Tenant {
              srnic_tenant_queue_pairs{{tenant=\"{number}\"}} {queue_pairs}\n"
         );
         for (name, rate) in ["tx_operations", "tx_packets", "tx_bytes", "parked"].iter().zip(rates) {
-            let _ = writeln!(text, "srnic_tenant_{name}_total{{tenant=\"{number}\"}} {}", (rate * sent).round());
+            let _ =
+                writeln!(text, "srnic_tenant_{name}_total{{tenant=\"{number}\"}} {}", (rate * sent).round());
         }
     }
 }
