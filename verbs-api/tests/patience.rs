@@ -224,19 +224,25 @@ fn who_polls_waits_for_a_listener_that_is_bound_late(driver: Driver) {
 /// At the end of the patience, or at once if that was asked for.
 fn nobody_listens_is_said_when_the_patience_is_over(driver: Driver) {
     let (here, _there, _other) = neighbors(driver, "refused");
-    let limit = Duration::from_secs(2);
-    let patient = |limit| Connector::new().patience(limit);
-    for (connector, waits, at_least, at_most) in [
-        (Connector::new(), limit, limit, limit * 4),
-        (patient(limit), limit, limit, limit * 4),
-        (patient(LIMIT).wait_for_listener(false), LIMIT, Duration::ZERO, LIMIT / 2),
-    ] {
+    let words = "the peer rejected the connection: nobody listens to that port";
+    let attempt = |connector: Connector, limit: Duration| {
         let start = Instant::now();
         let connecting = connector.connect(pair(&here), addr(2)).expect("begun");
-        let refused = error(connecting.wait(waits));
-        let took = start.elapsed();
-        assert_eq!(refused.to_string(), "the peer rejected the connection: nobody listens to that port");
-        assert!((at_least..at_most).contains(&took), "{took:?} of {limit:?}");
+        let refused = error(connecting.wait(limit));
+        (refused.to_string(), start.elapsed())
+    };
+    let (refused, took) = attempt(Connector::new().patience(LIMIT).wait_for_listener(false), LIMIT);
+    assert_eq!(refused, words);
+    assert!(took < LIMIT / 2, "{took:?} of {LIMIT:?}");
+    for has_patience in [false, true] {
+        // On a busy machine the other host's thread may not answer in two seconds.
+        let in_time = [2, 4, 8, 16].map(Duration::from_secs).into_iter().any(|limit| {
+            let connector = if has_patience { Connector::new().patience(limit) } else { Connector::new() };
+            let (refused, took) = attempt(connector, limit);
+            assert!(took >= limit, "{took:?} of {limit:?}");
+            refused == words && took < limit * 4
+        });
+        assert!(in_time, "the refusal was not said");
     }
 }
 

@@ -21,10 +21,10 @@ const ALONE: &[(&str, &[&str])] = &[
     ("cc-dctcp", &["-p", "cc-dctcp"]),
     ("sr-recovery", &["-p", "sr-recovery"]),
     ("rdma-cm", &["-p", "rdma-cm"]),
-    ("datapath without dpdk", &["-p", "srnic-datapath", "--no-default-features"]),
+    ("datapath without dpdk", &["-p", "srnic-datapath", "--no-default-features", "--config", OPTIMISED]),
     // The rest of it is the same code, and was just run.
     ("datapath's dpdk ports", &["-p", "srnic-datapath", "--features", "dpdk", "--lib", "port::dpdk"]),
-    ("simnet", &["-p", "srnic-simnet", "--config", "tests/simnet/optimised.toml"]),
+    ("simnet", &["-p", "srnic-simnet", "--config", OPTIMISED]),
     // What goes over every port; the whole workspace has the rest again, and everything was
     // compiled by lint.
     ("verbs-api without dpdk", WITHOUT_DPDK),
@@ -38,6 +38,9 @@ const ALONE: &[(&str, &[&str])] = &[
         &["-p", "srnic-tests", "--profile", CHECKED, "--test", "incast", "--", "--ignored"],
     ),
 ];
+
+/// What has the engine optimised, with all assertions.
+const OPTIMISED: &str = "tests/simnet/optimised.toml";
 
 /// Tests of verbs-api over ports that need no DPDK.
 const WITHOUT_DPDK: &[&str] = &[
@@ -164,8 +167,12 @@ pub fn run(all: bool) -> Result<()> {
             steps.command(long.name, long.command());
         }
     }
-    // Last: from here on Ctrl-C is remembered instead of ending us at once.
-    steps.check("demo", || demo::run(demo::Source::SMALL, demo::Programs::Built(CHECKED)));
+    // Last: from here on Ctrl-C is remembered instead of ending us at once. The workspace's tests
+    // have built the program.
+    steps.check("demo", || {
+        let debug = repo::target_directory()?.join("debug");
+        demo::run(demo::Source::SMALL, demo::Programs::In(&debug))
+    });
     steps.finish()
 }
 

@@ -4,7 +4,7 @@
 use crate::path::{Control, Path, median};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, LossResponse};
 
-const SEEDS: u64 = 5;
+const SEEDS: u64 = 3;
 const ONE_PERCENT: u32 = 10_000;
 const FIVE_PERCENT: u32 = 50_000;
 

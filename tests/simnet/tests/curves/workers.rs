@@ -15,7 +15,7 @@ const ANSWER: usize = 64;
 /// Time of a turn, in nanoseconds.
 const TURN_NS: u64 = 2_000;
 /// Length of the measurement, in nanoseconds.
-const LASTS_NS: u64 = 400_000_000;
+const LASTS_NS: u64 = 200_000_000;
 
 /// What a leader and its workers meet.
 #[derive(Clone, Copy, Debug)]
