@@ -7,7 +7,7 @@ const EACH: usize = 2;
 fn matrix(attackers: &[&str], victims: &[&str], time_us: u32) -> Matrix {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let matrix = Matrix::standard().only(&names(attackers), &names(victims)).expect("they are there");
-    Matrix { time_us, ..matrix }
+    Matrix { time_us, lead_us: 100, ..matrix }
 }
 
 fn pairs(matrix: &Matrix) -> Vec<Pair> {
@@ -22,7 +22,7 @@ fn told(pairs: &[Pair], with: usize) -> String {
 /// Some of them, in seconds: `srnic isolate` plays all.
 #[test]
 fn victims_keep_their_share_with_tenants_and_not_without() {
-    let matrix = matrix(&["bulk", "tiny", "reordering"], &["write-64K", "send-4K", "read-8"], 300);
+    let matrix = matrix(&["bulk", "tiny", "reordering"], &["write-64K", "send-4K", "read-8"], 150);
     let pairs = pairs(&matrix);
     assert_eq!(pairs.len(), 9);
     assert!(pairs.iter().all(|pair| pair.holds()[1]), "{}", told(&pairs, 1));
@@ -32,7 +32,7 @@ fn victims_keep_their_share_with_tenants_and_not_without() {
 
 #[test]
 fn threads_change_nothing_and_an_end_leaves_whole_pairs() {
-    let matrix = matrix(&["bulk", "errors"], &["write-8"], 50);
+    let matrix = matrix(&["bulk", "control"], &["write-8"], 20);
     let all = run(&matrix, 1, |_| true);
     assert_eq!(all.len(), 5);
     assert_eq!(run(&matrix, 4, |_| true), all);

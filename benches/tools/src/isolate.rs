@@ -124,7 +124,7 @@ fn run(cli: &Cli) -> Result<bool> {
     if cli.json {
         output::line(report.json())?;
     } else {
-        output::lines(&report)?;
+        output::lines(report)?;
     }
     Ok(pairs.iter().all(|pair| pair.holds()[1]))
 }
@@ -150,7 +150,7 @@ fn beside_simulated(cli: &Cli, matrix: &Matrix) -> Result<bool> {
     if cli.json {
         output::line(told.json())?;
     } else {
-        output::lines(&told)?;
+        output::lines(told)?;
     }
     Ok(measured.iter().all(|pair| pair.holds()[1]))
 }

@@ -29,7 +29,10 @@ fn a_machine_is_measured_and_its_table_is_taken() {
     assert!(table.contains(&format!("atomic = {} #", of("costs", "atomic"))), "{table}");
     let device = format!("sim:calibrate,costs={file}");
     run("devinfo", &["-d", &device]).assert_success();
-    let short = ["--attackers", "tiny", "--victims", "write-8", "--time", "20", "--costs", &file, "--json"];
+    let matrix = place.path("matrix.toml").display().to_string();
+    let sides = "attacker = [{name = 'a', workload = [{}]}]\nvictim = [{name = 'v', workload = [{}]}]\n";
+    fs::write(&matrix, format!("time_us = 20\n{sides}")).expect("ours");
+    let short = ["--matrix", &matrix, "--costs", &file, "--json"];
     let played = run("isolate", &short);
     assert!(serde_json::from_slice::<Value>(&played.0.stdout).is_ok(), "{:?}", played.0);
     fs::write(&file, "[host]\nturn_ns = 5\n").expect("ours");

@@ -7,7 +7,26 @@ use serde_json::Value;
 use std::fs;
 use support::{Ended, Place, Running, srnic};
 
-const SHORT: [&str; 6] = ["--attackers", "bulk", "--victims", "write-64K,read-8", "--time", "50"];
+/// One that takes milliseconds to simulate.
+const SMALL: &str = "
+time_us = 30
+lead_us = 5
+[host]
+frame_ns = 50
+tx_ring = 16
+[[attacker]]
+name = 'crowd'
+workload = [{ qps = 16, sizes = 16384 }]
+[[attacker]]
+name = 'not-ready'
+workload = [{ op = 'send', sizes = 64, qps = 4, receives = 1, receive_ns = 100000 }]
+[[victim]]
+name = 'one'
+workload = [{ sizes = 16384 }]
+[[victim]]
+name = 'small'
+workload = [{ op = 'send', sizes = 64, qps = 4, receives = 64 }]
+";
 
 fn isolate(arguments: &[&str]) -> Ended {
     let mut command = srnic("isolate");
@@ -15,60 +34,74 @@ fn isolate(arguments: &[&str]) -> Ended {
     Running::start(command).end()
 }
 
-#[test]
-fn pairs_are_told_as_json_and_drawn() {
-    let place = Place::new("isolate");
-    let picture = place.path("map.svg");
-    let options = [&SHORT[..], &["--json", "--svg", &picture.display().to_string()]].concat();
-    let ended = isolate(&options);
-    let document: Value = serde_json::from_slice(&ended.0.stdout).expect("a document");
-    let pairs = document["pairs"].as_array().expect("pairs");
-    assert_eq!((pairs.len(), &document["complete"]), (2, &true.into()), "{document}");
-    for pair in pairs {
-        for key in ["alone", "guaranteed", "off", "on"] {
-            assert!(pair[key].as_f64().is_some_and(|gbps| gbps > 0.0), "{key}: {pair}");
-        }
-        assert_eq!((&pair["attacker"], pair["victim"].is_string()), (&"bulk".into(), true), "{pair}");
+/// The small matrix, as a file.
+fn small(place: &Place) -> String {
+    let file = place.path("small.toml");
+    fs::write(&file, SMALL).expect("ours");
+    file.display().to_string()
+}
+
+fn document(ended: &Ended) -> Value {
+    serde_json::from_slice(&ended.0.stdout).unwrap_or_else(|error| panic!("{error}: {:?}", ended.0))
+}
+
+fn positive(pair: &Value) {
+    for key in ["alone", "guaranteed", "off", "on"] {
+        assert!(pair[key].as_f64().is_some_and(|gbps| gbps > 0.0), "{key}: {pair}");
     }
-    let all_hold = document["failed_on"] == 0;
-    assert_eq!(ended.0.status.code(), Some(i32::from(!all_hold)), "{document}");
-    let svg = fs::read_to_string(&picture).expect("it was written");
-    assert_eq!(svg.matches("read-8").count(), 2, "a map without tenants and one with them: {svg}");
-    assert_eq!(document, serde_json::from_slice::<Value>(&isolate(&options).0.stdout).expect("the same"));
 }
 
 #[test]
-fn a_matrix_of_ones_own_is_played() {
-    let place = Place::new("isolate-own");
+fn pairs_are_told_as_json_and_drawn() {
+    let place = Place::new("isolate");
+    let (matrix, picture) = (small(&place), place.path("map.svg"));
+    let options =
+        ["--matrix", &matrix, "--attackers", "crowd", "--json", "--svg", &picture.display().to_string()];
+    let ended = isolate(&options);
+    let told = document(&ended);
+    let pairs = told["pairs"].as_array().expect("pairs");
+    assert_eq!((pairs.len(), &told["complete"]), (2, &true.into()), "{told}");
+    pairs.iter().for_each(positive);
+    assert_eq!((&pairs[0]["attacker"], &pairs[1]["victim"]), (&"crowd".into(), &"small".into()));
+    let all_hold = told["failed_on"] == 0;
+    assert_eq!(ended.0.status.code(), Some(i32::from(!all_hold)), "{told}");
+    let svg = fs::read_to_string(&picture).expect("it was written");
+    assert_eq!(svg.matches("crowd").count(), 2, "a map without tenants and one with them: {svg}");
+    assert_eq!(told, document(&isolate(&options)));
+}
+
+#[test]
+fn what_is_no_matrix_is_refused() {
+    let place = Place::new("isolate-bad");
     let printed = isolate(&["--print"]);
     printed.assert_success();
-    let file = place.path("matrix.toml");
-    fs::write(&file, &printed.0.stdout).expect("ours");
-    let file = file.display().to_string();
-    let own = isolate(&[&SHORT[..], &["--matrix", &file]].concat());
-    assert_eq!(own.0.stdout, isolate(&SHORT).0.stdout);
-    let text = String::from_utf8_lossy(&own.0.stdout).into_owned();
+    let text = String::from_utf8_lossy(&printed.0.stdout).into_owned();
+    assert!(text.contains("[[attacker]]\nname = \"bulk\""), "{text}");
+    let matrix = small(&place);
+    let told = isolate(&["--matrix", &matrix, "--victims", "one"]);
+    let text = String::from_utf8_lossy(&told.0.stdout).into_owned();
     assert!(text.contains("without tenants: ") && text.contains("of 2 pairs, "), "{text}");
-    fs::write(place.path("bad.toml"), "[[attacker]]\nname = 'a'\nworkload = [{op = 'fly'}]\n").expect("ours");
-    isolate(&["--matrix", &place.path("bad.toml").display().to_string()]).assert_failed(2, "fly");
-    isolate(&["--victims", "nobody"]).assert_failed(2, "there is no victim \"nobody\"");
+    isolate(&["--matrix", &matrix, "--victims", "nobody"]).assert_failed(2, "there is no victim \"nobody\"");
     isolate(&["--matrix", "/nowhere/at/all"]).assert_failed(2, "cannot read");
+    fs::write(&matrix, "[[attacker]]\nname = 'a'\nworkload = [{op = 'fly'}]\n").expect("ours");
+    isolate(&["--matrix", &matrix]).assert_failed(2, "fly");
 }
 
 /// A round each: whether figures hold depends on who else uses the machine.
 #[test]
-fn a_pair_is_measured_on_two_processes() {
-    let pairs = ["--attackers", "tiny,not-ready", "--victims", "send-4K", "--rounds", "1"];
-    let ended = isolate(&[&["--real", "--json"][..], &pairs].concat());
-    let document: Value = serde_json::from_slice(&ended.0.stdout).expect("a document");
-    let pairs = document["pairs"].as_array().expect("pairs");
-    assert_eq!(pairs.len(), 2, "{document}");
+fn pairs_are_measured_on_two_processes() {
+    let place = Place::new("isolate-real");
+    let matrix = small(&place);
+    let ended = isolate(&["--real", "--json", "--matrix", &matrix, "--victims", "small", "--rounds", "1"]);
+    let told = document(&ended);
+    let pairs = told["pairs"].as_array().expect("pairs");
+    assert_eq!(pairs.len(), 2, "{told}");
     for pair in pairs {
-        for key in ["alone", "guaranteed", "off", "on"] {
-            assert!(pair[key].as_f64().is_some_and(|gbps| gbps > 0.0), "{key}: {pair}");
-            assert!(pair["simulated"][key].as_f64().is_some_and(|gbps| gbps > 0.0), "{key}: {pair}");
-        }
+        positive(pair);
+        positive(&pair["simulated"]);
     }
-    let ended = isolate(&["--real", "--attackers", "control", "--victims", "write-8", "--rounds", "1"]);
+    let control = SMALL.replace("[{ qps = 16, sizes = 16384 }]", "[{ op = 'create', pace_ns = 1 }]");
+    fs::write(&matrix, control).expect("ours");
+    let ended = isolate(&["--real", "--matrix", &matrix, "--attackers", "crowd", "--rounds", "1"]);
     ended.assert_failed(2, "create is played in virtual time only");
 }

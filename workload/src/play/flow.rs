@@ -135,7 +135,8 @@ impl Flow {
     /// Connects again if an end has failed.
     fn connect_again(&mut self, rig: &mut Rig) {
         let has_failed = |qp: &Qp| rig.state(*qp) == QpState::Err;
-        if !self.what.reconnect || !self.ends.iter().any(has_failed) {
+        let may_call = |qp: &Qp| rig.may_occupy(qp.node());
+        if !self.what.reconnect || !self.ends.iter().any(has_failed) || !self.ends.iter().all(may_call) {
             return;
         }
         self.lives += 1;

@@ -132,8 +132,10 @@ impl Traffic for Storm {
                 let now = rig.now();
                 rig.net.inject(now, LinkId::Up(NodeId(self.what.from)), frame.clone());
                 self.next = self.next.after(self.what.pace_ns.into());
-            } else {
+            } else if rig.may_occupy(NodeId(self.what.from)) {
                 self.call(rig);
+            } else {
+                break;
             }
             self.done += 1;
         }

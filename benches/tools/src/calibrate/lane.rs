@@ -85,7 +85,9 @@ impl Lane {
         let devices = [here, there];
         let since = Instant::now();
         while !devices.iter().all(Device::link_up) {
-            devices.iter().for_each(|device| drop(device.progress()));
+            for device in &devices {
+                device.progress();
+            }
             if since.elapsed() > PATIENCE {
                 return Err(Error::Late(
                     "the link between two devices of this process did not come up",
@@ -185,7 +187,9 @@ fn busy(
             pair.post_send(request)?;
         }
         posted += more;
-        devices.iter().for_each(|device| drop(device.progress()));
+        for device in devices {
+            device.progress();
+        }
         while let Some(completion) = cq.poll() {
             if completion.status != WcStatus::Success {
                 return Err(Error::Completion {

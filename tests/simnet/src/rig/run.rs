@@ -116,6 +116,7 @@ impl Rig {
         let took = self.options.turn_cost_ns.max(1) + work;
         self.nodes[node.0].busy_until = self.now.after(took);
         self.nodes[node.0].busy_ns += took;
+        self.nodes[node.0].has_turned = true;
         self.turns += 1;
     }
 
@@ -130,7 +131,16 @@ impl Rig {
         let node = &mut self.nodes[node.0];
         node.busy_until = node.busy_until.max(self.now).after(ns);
         node.busy_ns += ns;
+        node.has_turned = false;
         node.busy_until
+    }
+
+    /// Whether a call may take the time of a node's host now: nothing does, or its engine has had a
+    /// turn since the last call, as who drives an engine gets its lock between two calls.
+    #[must_use]
+    pub fn may_occupy(&self, node: NodeId) -> bool {
+        let node = &self.nodes[node.0];
+        node.has_turned || node.busy_until <= self.now
     }
 
     /// Nanoseconds for which a node's host had something to do.
