@@ -60,6 +60,7 @@ struct Node {
     /// Its slow path, if the rig runs it.
     slow_path: Option<LateWorker>,
     ip: IpAddr,
+    host: HostModel,
     /// The protection domain of everything that does not ask for another.
     pd: ProtectionDomainId,
     /// Where tests look at memory from outside: no queue pair is in it.
@@ -67,6 +68,9 @@ struct Node {
     next_iova: u64,
     /// Its last turn ends here.
     busy_until: Time,
+    busy_ns: u64,
+    /// Its engine has had a turn since something else took the time of its host.
+    has_turned: bool,
     /// Frozen nodes take no turns.
     frozen: bool,
     /// It was frozen since its last turn, and has not looked for frames meanwhile.
@@ -161,6 +165,8 @@ impl Rig {
             scheduler: self.options.scheduler,
             costs: self.options.costs,
             acks: self.options.acks,
+            host_marks_ns: self.options.host_marks_ns,
+            host_rates: self.options.host_rates,
             latency: self.options.latency,
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64).into(),
             key_seed: crate::rng::splitmix64(!self.options.seed ^ id.0 as u64).into(),
@@ -175,10 +181,13 @@ impl Rig {
             probe,
             slow_path,
             ip,
+            host: self.options.host,
             pd,
             inspect,
             next_iova: 0x10_0000 * (id.0 as u64 + 1),
             busy_until: self.now,
+            busy_ns: 0,
+            has_turned: true,
             frozen: false,
             was_frozen: false,
             events: Vec::new(),

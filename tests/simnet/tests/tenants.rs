@@ -350,7 +350,7 @@ fn another_cap_holds_within_a_millisecond() {
 /// WRITEs of a victim that complete within 3 ms, beside a tenant that does atomics, or alone. Hosts
 /// take about three times as long for an atomic as for a WRITE.
 fn victim_of_atomics(attack: bool, costs: CostTable) -> u64 {
-    let host = HostModel { frame_ns: 100, atomic_ns: 120 };
+    let host = HostModel { frame_ns: 100, atomic_ns: 120, ..HostModel::default() };
     let port = PortOptions { tx_ring: 64, ..PortOptions::default() };
     let mut rig = Rig::new(RigOptions { port, host, costs, max_mrs: 4096, ..RigOptions::default() });
     rig.add_node();
