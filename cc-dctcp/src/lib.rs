@@ -24,6 +24,7 @@ mod dcqcn;
 mod dctcp;
 mod delay;
 mod fixed;
+mod host_rate;
 mod loss;
 mod swift;
 mod window;
@@ -34,6 +35,7 @@ pub use dcqcn::{Dcqcn, DcqcnConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
 pub use delay::RTT_NS_MAX;
 pub use fixed::Fixed;
+pub use host_rate::{HostRate, HostRateConfig};
 pub use loss::{LossEvent, LossRate, PathDelay, RoundTrip};
 pub use swift::{Swift, SwiftConfig, TARGET_NS_MAX};
 

@@ -2,7 +2,7 @@
 
 use crate::latency::LatencyConfig;
 use crate::qpn::EngineId;
-use crate::sched::{CostTable, SchedulerConfig};
+use crate::sched::{CostTable, HostRateConfig, SchedulerConfig};
 use crate::seed::Seed;
 use crate::stream::{RtoConfig, SEQUENCE_LIMIT, sequence_window};
 use core::net::{IpAddr, Ipv4Addr};
@@ -60,6 +60,13 @@ pub struct EngineConfig {
     pub costs: CostTable,
     /// When acknowledgements go out.
     pub acks: AckTiming,
+    /// What came counts as marked by a switch if it waited longer in the port than so many
+    /// nanoseconds, or if the slow path's queue is half full; the acknowledgement says that the host
+    /// marked it (protocol.md 2.2). 0: never.
+    pub host_marks_ns: u32,
+    /// Hosts that do not keep up are sent to no faster than they take it, as their acknowledgements
+    /// say (docs/adr/0074); `None`: windows alone decide.
+    pub host_rates: Option<HostRateConfig>,
     /// Which operations are sampled for where their time goes; `None`: none.
     pub latency: Option<LatencyConfig>,
     /// Which of the engines of its device it is: part of its QPNs.
@@ -93,6 +100,8 @@ impl Default for EngineConfig {
             scheduler: SchedulerConfig::default(),
             costs: CostTable::default(),
             acks: AckTiming::default(),
+            host_marks_ns: 0,
+            host_rates: None,
             latency: None,
             engine: EngineId::default(),
             seed: Seed::from(0),
@@ -118,6 +127,9 @@ pub enum ConfigError {
         /// Largest value.
         max: u64,
     },
+    /// A rate of hosts is out of range.
+    #[error("host_rates: {0}")]
+    HostRates(cc_dctcp::ConfigError),
     /// The port's frames are too short for any packet.
     #[error("the port takes frames of {max_frame} bytes; the smallest path MTU needs {needed}")]
     FramesTooShort {
@@ -169,6 +181,9 @@ impl EngineConfig {
         // A timer of 0 is due again at once, and the turn in which it fires never ends.
         check("rto.low_floor_ns", self.rto.low_floor_ns, 1, u64::MAX)?;
         check("rto.tail_floor_ns", self.rto.tail_floor_ns, 1, u64::MAX)?;
+        if let Some(rates) = &self.host_rates {
+            rates.validate().map_err(ConfigError::HostRates)?;
+        }
         if let Some(latency) = &self.latency {
             check("latency.one_in", latency.one_in.into(), 1, LatencyConfig::ONE_IN_MAX.into())?;
         }

@@ -106,8 +106,12 @@ counters! {
         rx_responses,
         /// Request and response packets marked CE.
         rx_ce_marked,
+        /// Request and response packets that this host marked itself, as it falls behind.
+        rx_host_marked,
         /// Acknowledgements applied.
         rx_acks,
+        /// Acknowledgements applied that bring marks of the peer's host, which falls behind.
+        rx_acks_host,
         /// NACKs applied, which are among the acknowledgements.
         rx_nacks,
         /// RNR NAKs applied, which are among the acknowledgements.
@@ -136,6 +140,11 @@ counters! {
         drop_wire_mode,
         /// Packets whose opcode the queue pair does not take.
         drop_opcode_class,
+        /// Datagrams to a multicast group that no queue pair here is a member of.
+        drop_group,
+        /// Copies of datagrams to a multicast group, for members on the sender's host, that found
+        /// no room.
+        drop_group_copy,
         /// Packets from or to an address that is not the queue pair's, or in another VLAN.
         drop_address,
         /// Packets of another partition.
@@ -166,6 +175,9 @@ counters! {
         drop_metadata_full,
         /// Requests out of order for which no recovery context was free.
         drop_no_context,
+        /// Requests and responses out of order whose recovery would have taken what is left to other
+        /// tenants.
+        drop_tenant_share,
         /// Requests and responses out of order that go-back-N does not keep.
         drop_go_back_n,
         /// Requests out of order that strict placement does not keep.

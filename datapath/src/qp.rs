@@ -11,6 +11,7 @@ mod feedback;
 mod first_packet;
 mod flags;
 mod flush;
+mod governed;
 mod keepalive;
 mod last_word;
 mod other_dialect;
@@ -25,6 +26,7 @@ mod responder;
 mod response;
 mod scatter;
 mod send_stream;
+mod shares;
 pub(crate) mod srnic;
 mod table;
 pub mod transition;
@@ -42,12 +44,13 @@ pub(crate) use context::{
 };
 pub use context::{HOT_BYTES_MAX, Qpc};
 pub(crate) use control_queue::{ControlKind, ControlPacket};
-pub(crate) use dialect::{on_packet, on_timer, transmit, transmit_responses, write_ack};
+pub(crate) use dialect::{mark, on_packet, on_timer, transmit, transmit_responses, write_ack};
 pub(crate) use feedback::adopt_window;
 pub(crate) use flags::QpFlags;
 pub(crate) use flush::{
     abort, deactivate, fail, fail_sends, flush_and_deactivate, flush_taken, stop_streams,
 };
+pub(crate) use governed::{charge_host, hear_host, join_host, restart_timers, set_paused, takes_turn};
 pub(crate) use keepalive::{Keepalive, on_keepalive_timer};
 pub(crate) use last_word::{LastWords, is_answered, keep_last_word};
 pub(crate) use other_dialect::note_refused;
@@ -61,5 +64,5 @@ pub(crate) use srnic::{
 };
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use tx_slots::{NotSent, TxSlots};
-pub(crate) use units::{Completions, Units};
+pub(crate) use units::{Ahead, Completions, Units};
 pub(crate) use unreliable::{Incoming, on_datagram, on_unreliable, transmit_unreliable};

@@ -4,6 +4,7 @@
 mod attributes;
 mod deficit;
 mod event_mux;
+mod hosts;
 mod meter;
 mod policy;
 mod priority;
@@ -15,8 +16,10 @@ mod timer_wheel;
 mod weighted;
 
 pub use attributes::{PRIORITIES, PRIORITY_MAX, SchedAttributes, WEIGHT_LIMIT};
+pub use cc_dctcp::HostRateConfig;
 pub use deficit::DeficitRoundRobin;
 pub use event_mux::{EventMux, SchedFlags};
+pub use hosts::{HostReport, HostSign, Hosts};
 pub use policy::{Policy, Scheduled, Usage};
 pub use priority::StrictPriority;
 pub use schedule_queue::ScheduleQueue;

@@ -66,6 +66,27 @@ impl CtrlQ {
         }
     }
 
+    /// Records that it holds at most.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Records that the slow path has not taken.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        match &self.driver {
+            Driver::Stepped { records, .. } => records.len(),
+            Driver::Threaded(remote) => remote.waiting(),
+        }
+    }
+
+    /// Returns `true` if half of the ring is full: the slow path does not keep up.
+    #[must_use]
+    pub fn is_behind(&mut self) -> bool {
+        !self.has_reserved_room(self.capacity / 2)
+    }
+
     /// Writes a record for which the caller checked that there is room. False if it was lost all
     /// the same.
     #[inline]

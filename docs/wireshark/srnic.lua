@@ -42,6 +42,7 @@ local f = {
     flag_meta = ProtoField.bool("srnic.ackx.flags.meta_valid", "META echo valid", 8, nil, 0x08),
     flag_duplicate = ProtoField.bool("srnic.ackx.flags.duplicate", "Trigger was a duplicate", 8, nil, 0x10),
     flag_backward = ProtoField.bool("srnic.ackx.flags.backward", "Bitmap looks back from SACK_PSN", 8, nil, 0x20),
+    flag_host = ProtoField.bool("srnic.ackx.flags.host", "Marked by the host, which falls behind", 8, nil, 0x40),
     ackx_sack = ProtoField.uint24("srnic.ackx.sack_psn", "SACK PSN", base.DEC),
     ackx_ce = ProtoField.uint16("srnic.ackx.ce_cnt", "CE count", base.DEC),
     ackx_delay = ProtoField.uint16("srnic.ackx.ack_delay", "ACK delay", base.UNIT_STRING, { " x 64 ns" }),
@@ -121,6 +122,7 @@ local ACKX = { len = 8, show = function(p, range)
     subtree:add(f.flag_meta, flags)
     subtree:add(f.flag_duplicate, flags)
     subtree:add(f.flag_backward, flags)
+    subtree:add(f.flag_host, flags)
     tree:add(f.ackx_sack, range(1, 3))
     tree:add(f.ackx_ce, range(4, 2))
     tree:add(f.ackx_delay, range(6, 2)):append_text(string.format(" (%d ns)", range(6, 2):uint() * 64))

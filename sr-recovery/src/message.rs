@@ -127,6 +127,22 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// The stream that it is of.
+    #[must_use]
+    pub const fn stream(&self) -> StreamId {
+        match self {
+            Self::RxRun { stream, .. }
+            | Self::RxClose { stream, .. }
+            | Self::Ack { stream, .. }
+            | Self::ResendAll { stream, .. }
+            | Self::Resent { stream, .. }
+            | Self::Rto { stream, .. }
+            | Self::TxClose { stream, .. } => *stream,
+        }
+    }
+}
+
 /// Slow path to fast path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {

@@ -88,6 +88,11 @@ impl<T: Words> Writer<T> {
     pub(crate) const fn position(&self) -> u32 {
         self.tail
     }
+
+    /// Messages that the reader has not taken.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.tail.wrapping_sub(self.shared.head.0.load(Ordering::Acquire))
+    }
 }
 
 impl<T: Words> Reader<T> {

@@ -102,6 +102,12 @@ impl Remote {
         u32::try_from(count).is_ok_and(|count| self.records.has_room(count))
     }
 
+    /// Records that the worker has not taken.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.records.waiting() as usize
+    }
+
     /// Writes a record, and wakes the worker if it sleeps, which takes a system call. False if
     /// there is no room.
     pub fn push(&mut self, record: &Record) -> bool {

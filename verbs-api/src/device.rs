@@ -33,7 +33,7 @@ use datapath::memory::ProtectionDomainId;
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
 use datapath::queue::{self, Handed, SendQueue};
-use datapath::sched::TenantId;
+use datapath::sched::{HostReport, TenantId};
 use datapath::seed::Numbers;
 use memif::FRAME_OVERHEAD;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -168,6 +168,13 @@ impl Device {
     #[must_use]
     pub fn latency(&self) -> Option<LatencyReport> {
         self.nic()?.core().latency()
+    }
+
+    /// The hosts that queue pairs of this device send to, and the rates of those that do not keep up;
+    /// none unless hosts may have rates ([`DeviceBuilder::host_rates`](crate::DeviceBuilder::host_rates)).
+    #[must_use]
+    pub fn hosts(&self) -> Vec<HostReport> {
+        self.nic().map(|nic| nic.core().hosts()).unwrap_or_default()
     }
 
     /// Sends the acknowledgements that were held back.

@@ -26,10 +26,11 @@ use crate::shared_receive::SrqShared;
 use crate::trace;
 use crate::work_request::{Datagram, SendRequest};
 use core::mem::offset_of;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
+use datapath::qpn::MULTICAST_QPN;
 use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendQueue};
 use std::sync::Arc;
 use wire::Pmtu;
@@ -80,6 +81,18 @@ impl Life {
         self.modify_in_turn([(attr, mask)])
     }
 
+    /// Pauses the queue pair, or lets it go on.
+    pub fn set_paused(&self, paused: bool) -> Result<(), Error> {
+        let mut nic = self.device().own_nic()?;
+        let core = nic.core_mut();
+        Ok(if paused { core.pause_qp(self.qpn) } else { core.resume_qp(self.qpn) }?)
+    }
+
+    /// Whether the queue pair is paused.
+    pub fn is_paused(&self) -> bool {
+        self.device().nic().and_then(|nic| nic.core().is_paused(self.qpn)).unwrap_or_default()
+    }
+
     /// Changes the state several times, and no packet comes in between.
     pub fn modify_in_turn<'a>(
         &self,
@@ -97,6 +110,19 @@ impl Life {
     pub fn limit_window(&self, window: u16) -> u16 {
         let limited = self.device().nic().and_then(|mut nic| nic.core_mut().limit_window(self.qpn, window));
         limited.unwrap_or(window)
+    }
+
+    pub fn join_group(&self, group: IpAddr) -> Result<(), Error> {
+        Ok(self.device().own_nic()?.join_group(self.qpn, group)?)
+    }
+
+    pub fn leave_group(&self, group: IpAddr) -> Result<(), Error> {
+        Ok(self.device().own_nic()?.leave_group(self.qpn, group)?)
+    }
+
+    /// Whether it is a member of a multicast group.
+    pub fn is_in_group(&self) -> bool {
+        self.device().nic().is_some_and(|nic| nic.core().is_in_group(self.qpn))
     }
 
     /// The attributes of the queue pair and its state.
@@ -146,7 +172,8 @@ impl Owned {
             return Err(Error::OtherDevice { what: "address handle" });
         }
         let qpn = datagram.qpn();
-        if !(1..=QPN_MAX).contains(&qpn) {
+        let fits = if datagram.to.is_group() { qpn == MULTICAST_QPN } else { (1..=QPN_MAX).contains(&qpn) };
+        if !fits {
             return Err(Error::DatagramTo { qpn });
         }
         self.post_send(&datagram.request)

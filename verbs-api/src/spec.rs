@@ -15,6 +15,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use datapath::latency::LatencyConfig;
 use datapath::port::fault::FaultConfig;
 use datapath::port::options::OptionError;
+use datapath::sched::HostRateConfig;
 use memif::FRAME_OVERHEAD;
 use std::path::PathBuf;
 
@@ -156,6 +157,8 @@ pub enum Hugepages {
 /// | `pcap` | a file: every frame that the engine sends and receives, behind the faults, in pcap format; replaced if it is there | none |
 /// | `latency` | a power of two up to 65536: of each queue pair one send request in so many is sampled for where its time goes, for `srnic latency` | none is |
 /// | `slow` | a time such as `1ms`: a sampled operation that takes longer is kept with the state of its queue pair; with `latency=64` unless that is given | none is |
+/// | `host_marks` | a time such as `20us`: what waits longer in the port counts as marked by a switch, so that senders slow down ([`DeviceBuilder::host_marks_ns`](crate::DeviceBuilder::host_marks_ns)) | never |
+/// | `host_target` | a time such as `20us` up to 4.19 ms: a peer host that takes longer is sent to at a rate ([`DeviceBuilder::host_rates`](crate::DeviceBuilder::host_rates)) | windows alone decide |
 /// | `costs` | a file of `srnic calibrate`: what operations cost of the caps of tenants | [`DeviceBuilder::costs`](crate::DeviceBuilder::costs) |
 /// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic stat` and Prometheus look in | nowhere |
 ///
@@ -185,6 +188,10 @@ pub struct DeviceSpec {
     pub pcap: Option<PathBuf>,
     /// Which send requests are sampled for where their time goes.
     pub latency: Option<LatencyConfig>,
+    /// Nanoseconds in the port behind which what comes counts as marked.
+    pub host_marks_ns: Option<u32>,
+    /// Nanoseconds that a peer host may take without being sent to at a rate.
+    pub host_target_ns: Option<u32>,
     /// The file that says what operations cost of the caps of tenants.
     pub costs: Option<PathBuf>,
     /// Where `srnic stat` and Prometheus can ask for counters.
@@ -274,6 +281,12 @@ impl DeviceSpec {
             *own = own.or(Some(role));
         }
         self
+    }
+
+    /// The rates of hosts, if it names a target.
+    #[must_use]
+    pub fn host_rates(&self) -> Option<HostRateConfig> {
+        self.host_target_ns.map(|target_ns| HostRateConfig { target_ns, ..HostRateConfig::DEFAULT })
     }
 
     /// Which end of a shared-memory pair this is; `None` for every other device.

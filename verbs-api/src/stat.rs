@@ -9,6 +9,7 @@ mod added;
 mod address;
 mod facts;
 mod families;
+mod hosts;
 mod latency;
 mod metrics;
 mod names;

@@ -231,7 +231,13 @@ fn options(scenario: &Scenario) -> RigOptions {
         ..LinkConfig::default()
     };
     RigOptions {
-        port: PortOptions { up: link, down: link, tx_ring: tx_ring as usize, max_frame: MAX_FRAME },
+        port: PortOptions {
+            up: link,
+            down: link,
+            tx_ring: tx_ring as usize,
+            max_frame: MAX_FRAME,
+            ..PortOptions::default()
+        },
         turn_cost_ns: turn_ns.into(),
         host: HostModel { frame_ns: frame_ns.into(), byte_ps: byte_ps.into(), atomic_ns: atomic_ns.into() },
         costs: scenario.costs.into(),

@@ -33,11 +33,13 @@ pub enum ConfigError {
         /// The time given, in nanoseconds.
         given_ns: u32,
     },
-    /// A target delay of Swift is 0 or above [`TARGET_NS_MAX`].
+    /// A target delay, of Swift or of a host, is 0 or above [`TARGET_NS_MAX`].
     Target {
         /// The time given, in nanoseconds.
         given_ns: u32,
     },
+    /// The least rate to a host that does not keep up would never send.
+    ZeroFloor,
 }
 
 impl fmt::Display for ConfigError {
@@ -57,6 +59,7 @@ impl fmt::Display for ConfigError {
             Self::Target { given_ns } => {
                 write!(f, "target delay of {given_ns} ns is not within 1 to {TARGET_NS_MAX}")
             }
+            Self::ZeroFloor => write!(f, "a least rate of 0 bytes a second never sends"),
         }
     }
 }

@@ -344,6 +344,12 @@ impl Receiver {
         Some(View { at, len, room: room.min(HEAD_LEN) })
     }
 
+    /// Slots with packets that no burst has taken; of a packet in pieces each piece is one.
+    #[must_use]
+    pub fn waiting(&self) -> u16 {
+        self.counts.left(self.next, 0).unwrap_or(0)
+    }
+
     /// Packets of the burst.
     #[inline]
     #[must_use]

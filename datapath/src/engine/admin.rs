@@ -1,8 +1,10 @@
 //! The control path: memory, completion queues, queue pairs and their states.
 
 mod address;
+mod group;
 mod memory;
 mod modify;
+mod pause;
 mod queue_pair;
 mod report;
 mod shared_receive;

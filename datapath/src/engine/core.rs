@@ -1,6 +1,6 @@
 //! What of an engine knows no port: its queue pairs, what they share, and the control path.
 
-use super::{AckTiming, AsyncEvent, EngineConfig, admin, idle, prefetch, watch};
+use super::{AckTiming, AsyncEvent, EngineConfig, admin, backlog, idle, prefetch, watch};
 use crate::counters::Counters;
 use crate::memory::MemoryTable;
 use crate::neighbor::{Neighbor, NeighborConfig};
@@ -35,6 +35,8 @@ pub struct Core {
     pub(super) idle: idle::Idle,
     /// Whose turns come next.
     pub(super) upcoming: prefetch::Upcoming,
+    /// Frames that turns left in the port.
+    pub(super) backlog: backlog::Backlog,
     /// Where the time of sampled operations goes, if some are.
     pub(super) watch: Option<Box<watch::Watch>>,
 }
@@ -63,6 +65,7 @@ impl Core {
             holds_acks: false,
             idle: idle::Idle::new(),
             upcoming: prefetch::Upcoming::new(),
+            backlog: backlog::Backlog::new(),
             watch: config.latency.map(|latency| Box::new(watch::Watch::new(latency, config.max_qps))),
         }
     }
@@ -85,7 +88,8 @@ impl Core {
         let spaced = (!self.units.ack_list.is_empty()).then(|| self.units.now.after(tuning::ACK_SPACING));
         let timers = self.units.timers.next_deadline();
         let parked = self.units.mux.next_deadline();
-        [timers, self.neighbor.next_deadline(), spaced, parked].into_iter().flatten().min()
+        let hosts = self.units.hosts.as_ref().and_then(|hosts| hosts.next_deadline());
+        [timers, self.neighbor.next_deadline(), spaced, parked, hosts].into_iter().flatten().min()
     }
 
     /// Whether the next turn has something to do right now, whatever waits in the port.
@@ -105,6 +109,7 @@ impl Core {
         !self.units.ack_list.is_empty()
             || self.units.last_words.are_awaited(self.units.now)
             || self.units.mux.next_deadline().is_some()
+            || self.units.hosts.as_ref().is_some_and(|hosts| hosts.waiting() > 0)
             || pairs.any(|(_, cold)| owes_responses(cold))
     }
 

@@ -2,7 +2,9 @@
 
 use super::Core;
 use crate::qp::{self, QpFlags};
+use crate::sched::{SchedFlags, Scheduled, Usage};
 use crate::tuning;
+use sr_recovery::StreamId;
 
 /// Queue pairs that are taken together if there are many: each is fetched while those before it are
 /// served.
@@ -68,6 +70,37 @@ impl Core {
         count
     }
 
+    /// The turn of a stream that may be paused, or whose peer's host may have a rate. False if the
+    /// stream does not take it: it stands in no queue then, until something puts it back.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn takes_turn(&mut self, stream: StreamId, turn: &mut Scheduled) -> bool {
+        let Some(mut qp) = self.qps.get(stream.qp) else { return true };
+        if qp::takes_turn(&mut qp, &mut self.units, stream, turn) {
+            return true;
+        }
+        self.units.counters.sched_grants += 1;
+        self.units.mux.settle(turn.slot, qp.hot.sched_of(stream), Usage::default(), false);
+        false
+    }
+
+    /// Such a stream had its turn, and sent so much.
+    pub(super) fn charge_turn(&mut self, stream: StreamId, usage: &Usage) {
+        if let Some(qp) = self.qps.get(stream.qp) {
+            qp::charge_host(&qp, &mut self.units, usage.wire_bytes());
+        }
+    }
+
+    /// Streams to hosts that may be sent to again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn open_hosts(&mut self) {
+        let Self { units, .. } = self;
+        while let Some(number) = units.hosts.as_mut().and_then(|hosts| hosts.pop_open(units.now)) {
+            units.mux.put_back(number);
+        }
+    }
+
     pub(super) fn on_doorbell(&mut self, slot: u32) {
         let Some(mut qp) = self.qps.get(slot) else {
             self.qps.on_late_doorbell(slot);
@@ -93,7 +126,11 @@ impl Core {
         }
         let stream = self.units.stream_of(timer);
         let Some(mut qp) = self.qps.get(stream.qp) else { return };
-        if stream.response {
+        let flags = qp.hot.sched_of(stream);
+        if flags.contains(SchedFlags::PAUSED) {
+            // It is looked at when it goes on.
+            flags.remove(SchedFlags::TIMED);
+        } else if stream.response {
             qp::on_response_timer(&mut qp, &mut self.units);
         } else {
             qp::on_timer(&mut qp, &mut self.units);

@@ -75,6 +75,9 @@ impl<P: Port> Engine<P> {
     /// slot.
     fn schedule(&mut self, handed: Option<u32>) {
         let mut batch = tuning::TX_BATCH;
+        if self.core.units.hosts.is_some() {
+            self.core.open_hosts();
+        }
         let prefetches = self.core.units.crowded;
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
@@ -95,9 +98,34 @@ impl<P: Port> Engine<P> {
     #[inline(always)]
     fn serve_stream(&mut self, turn: Scheduled, handed: Option<u32>, batch: &mut usize) -> bool {
         let stream = self.core.units.stream_of(turn.slot);
+        let flags = self.core.qps.hot(stream.qp).sched_of(stream);
+        if flags.intersects(SchedFlags::GOVERNED) {
+            return self.serve_governed(turn, handed, batch);
+        }
+        flags.remove(SchedFlags::QUEUED);
+        self.serve(turn, handed, batch).0
+    }
+
+    /// As [`Engine::serve_stream`], of one that may be paused, or whose peer's host may have a rate.
+    #[cold]
+    #[inline(never)]
+    fn serve_governed(&mut self, mut turn: Scheduled, handed: Option<u32>, batch: &mut usize) -> bool {
+        let stream = self.core.units.stream_of(turn.slot);
+        if !self.core.takes_turn(stream, &mut turn) {
+            return true;
+        }
+        self.core.qps.hot(stream.qp).sched_of(stream).remove(SchedFlags::QUEUED);
+        let (has_room, usage) = self.serve(turn, handed, batch);
+        self.core.charge_turn(stream, &usage);
+        has_room
+    }
+
+    /// The turn of a stream that takes it. False if the port has no slot; and what it sent.
+    #[inline(always)]
+    fn serve(&mut self, turn: Scheduled, handed: Option<u32>, batch: &mut usize) -> (bool, Usage) {
+        let stream = self.core.units.stream_of(turn.slot);
         let slot = stream.qp;
-        self.core.qps.hot(slot).sched_of(stream).remove(SchedFlags::QUEUED);
-        let Some(mut qp) = self.core.qps.get(slot) else { return true };
+        let Some(mut qp) = self.core.qps.get(slot) else { return (true, Usage::default()) };
         self.core.units.counters.sched_grants += 1;
         let packets = tuning::PACKETS_PER_TURN.min(*batch);
         let wqes = tuning::WQES_PER_TURN;
@@ -120,7 +148,7 @@ impl<P: Port> Engine<P> {
             self.core.units.counters.tx_ring_full += 1;
             self.port_was_full = true;
             self.core.units.mux.resume(turn.slot, qp.hot.sched_of(stream), usage);
-            return false;
+            return (false, usage);
         };
         self.core.units.mux.settle(turn.slot, qp.hot.sched_of(stream), usage, ready);
         if !ready && !stream.response {
@@ -130,7 +158,7 @@ impl<P: Port> Engine<P> {
                 self.core.note_idle(slot);
             }
         }
-        true
+        (true, usage)
     }
 
     /// Acknowledgements that go out one by one.

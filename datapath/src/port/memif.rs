@@ -196,6 +196,10 @@ impl Port for MemifPort {
         RxFrame::shared(link.rx.head(index), link.rx.packet(index))
     }
 
+    fn rx_waiting(&self) -> Option<usize> {
+        self.end.linked().map(|link| link.rx.waiting().into())
+    }
+
     #[inline]
     fn rx_release(&mut self) {
         if let Some(link) = self.end.link() {

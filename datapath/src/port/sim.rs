@@ -255,6 +255,10 @@ impl Port for SimPort {
         RxFrame::new(self.received[..self.burst][index].bytes())
     }
 
+    fn rx_waiting(&self) -> Option<usize> {
+        Some(self.station.inbox(self.queue).frames.len())
+    }
+
     fn rx_release(&mut self) {
         self.burst = 0;
     }

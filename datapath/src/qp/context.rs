@@ -313,6 +313,8 @@ pub(crate) struct QpCold {
     /// Newest generations of both streams of responses: they survive RESET and the queue pair.
     pub response_lives: ResponseLives,
     pub watched: Watched,
+    /// Number of the peer's host, if it may have a rate.
+    pub host: Option<u32>,
 }
 
 const _: () = assert!(QpCold::RECEIVING <= 64 && QpCold::SENDING <= 192, "a cache line and three");

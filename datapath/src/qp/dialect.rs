@@ -1,6 +1,7 @@
 //! What a reliable connection does by its wire mode: the SRNIC dialect and Plain part here. Only
 //! common frames, which are SRNIC's, go to their dialect without asking.
 
+use super::owed::Owed;
 use super::pair::Qp;
 use super::requester::{Grant, TransmitEnd};
 use super::{ControlKind, TxSlots, Units, plain, srnic};
@@ -13,6 +14,15 @@ pub(crate) fn on_packet(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>,
     match qp.hot.id.mode {
         WireMode::Srnic => srnic::on_packet(qp, units, packet, ce),
         WireMode::Plain => plain::on_packet(qp, units, packet, ce),
+    }
+}
+
+/// A packet of that stream comes next, and counts as marked, as this host falls behind.
+pub(crate) fn mark(qp: &mut Qp<'_>, units: &mut Units, stream: StreamId) {
+    units.counters.rx_host_marked += 1;
+    match qp.hot.id.mode {
+        WireMode::Srnic => qp.owed_of(stream).into_iter().for_each(Owed::note_host_mark),
+        WireMode::Plain => plain::on_mark(qp, units),
     }
 }
 

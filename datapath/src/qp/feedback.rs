@@ -5,7 +5,7 @@ use super::send_stream::SendStream;
 use crate::qp::Units;
 use crate::stream::{AckEffect, AckInfo, AckRefused, TxStream};
 use cc_dctcp::{AckEvent, Controller, RoundTrip};
-use wire::Ackx;
+use wire::{AckFlags, Ackx};
 
 /// What a sender remembers of the acknowledgements before.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +42,7 @@ impl SendStream<'_> {
             }
         };
         units.counters.rx_acks += 1;
+        units.counters.rx_acks_host += u64::from(ackx.flags.contains(AckFlags::HOST));
         if let Some(record) = effect.record
             && units.ctrl_q.has_room(1)
         {
@@ -72,6 +73,7 @@ impl SendStream<'_> {
         let ce_delta = feedback.ce_delta(ackx.ce_cnt);
         if ce_delta != 0 {
             recovery.path.end_trial();
+            recovery.marked_by_host = ackx.flags.contains(AckFlags::HOST);
         }
         controller.on_ack(&AckEvent {
             now_ns: now.0,

@@ -1,6 +1,7 @@
 //! The way to ERR: everything outstanding completes, in order, the failing request first.
 
 use super::context::PendingFailure;
+use super::governed::ungovern;
 use super::last_word::keep_last_word;
 use super::send_stream::SendStream;
 use super::srnic::{ReceiveStream, stop_reads, stop_responses};
@@ -76,6 +77,7 @@ pub(crate) fn deactivate(qp: &mut Qp<'_>) {
 
 /// Ends both streams: nothing is resent, nothing late is accepted.
 pub(crate) fn stop_streams(qp: &mut Qp<'_>, units: &mut Units) {
+    ungovern(qp, units);
     SendStream::of_requests(qp).stop(units);
     ReceiveStream::of_requests(qp).stop(units);
     stop_responses(qp, units);

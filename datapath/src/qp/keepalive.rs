@@ -107,6 +107,7 @@ fn is_busy(qp: &Qp<'_>) -> bool {
     qp.hot.tx.outstanding() > 0
         || qp.hot.req.head != qp.hot.req.next
         || qp.hot.flags.intersects(QpFlags::RNR_WAIT | QpFlags::REWOUND)
+        || qp.hot.sched.contains(SchedFlags::PAUSED)
         || qp.cold.responses.as_deref().is_some_and(|responses| !Responses::is_idle(responses))
 }
 

@@ -3,7 +3,7 @@
 use crate::counters::Counters;
 use crate::time::Time;
 use crate::tuning::ACK_SPACING;
-use wire::{Meta, Msn};
+use wire::{AckFlags, Meta, Msn};
 
 /// In-order packets that one acknowledgement covers at most (protocol.md 2.5).
 const ACK_EVERY: u8 = 16;
@@ -58,6 +58,8 @@ pub(crate) struct Owed {
     unacked: u8,
     /// Whether an acknowledgement is owed at the end of this turn.
     due: Due,
+    /// [`AckFlags::HOST`], if this host marked a packet since the last acknowledgement.
+    pub flags: AckFlags,
     /// The last packet was marked CE.
     ce_last: bool,
 }
@@ -74,7 +76,17 @@ impl Owed {
             acked_at: 0,
             unacked: 0,
             due: Due::No,
+            flags: AckFlags::empty(),
             ce_last: false,
+        }
+    }
+
+    /// A packet that comes next counts as marked: this host falls behind.
+    pub fn note_host_mark(&mut self) {
+        self.ce_count = self.ce_count.wrapping_add(1);
+        if self.flags != AckFlags::HOST {
+            self.flags = AckFlags::HOST;
+            self.due = Due::Now;
         }
     }
 
@@ -126,6 +138,7 @@ impl Owed {
         self.acked_at = ticks(now);
         self.unacked = 0;
         self.due = Due::No;
+        self.flags = AckFlags::empty();
     }
 
     /// Whether the sender waits for an acknowledgement.

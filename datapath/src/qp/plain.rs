@@ -19,6 +19,7 @@ mod timers;
 mod transmit;
 
 pub(crate) use acknowledge::write_ack;
+pub(crate) use cnp::on_mark;
 pub(crate) use respond::transmit_responses;
 pub(crate) use timers::on_timer;
 pub(crate) use transmit::transmit;

@@ -1,20 +1,35 @@
 //! The parts of the NIC that all queue pairs share.
 
 use super::control_queue::{ControlKind, ControlPacket, ControlQueue};
+use super::shares::Shares;
 use crate::address::AddressTable;
 use crate::config::EngineConfig;
 use crate::counters::Counters;
 use crate::event::{AsyncEvent, EventLog};
+use crate::groups::Groups;
 use crate::memory::MemoryTable;
 use crate::qp::{LastWords, Qpc, RxRecovery, Srqs};
 use crate::queue::{Completion, CompletionWriter, Freed, Numbered};
-use crate::sched::{EventMux, SchedAttributes, SchedFlags, TenantId, TimerWheel};
+use crate::sched::{EventMux, Hosts, SchedAttributes, SchedFlags, TenantId, Tenants, TimerWheel};
 use crate::slow_path::CtrlQ;
 use crate::stream::RxStream;
 use crate::time::Time;
 use crate::tuning;
 use icrc::Kernel;
 use sr_recovery::{Record, StreamId};
+
+bitflags::bitflags! {
+    /// Why the frames of a burst are looked at before the first is handled.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct Ahead: u8 {
+        /// There are many queue pairs: what each needs is fetched.
+        const CROWD = 1;
+        /// This host falls behind: what comes is marked.
+        const MARKS = 2;
+        /// A tenant has a cap for what its peers send.
+        const CAPS = 4;
+    }
+}
 
 /// What a queue pair's requester and responder work with.
 pub(crate) struct Units {
@@ -26,17 +41,24 @@ pub(crate) struct Units {
     pub turn: u16,
     pub memory: MemoryTable,
     pub addresses: AddressTable,
+    pub groups: Groups,
     pub cqs: Numbered<CompletionWriter>,
     pub srqs: Srqs,
     /// Queues with completions that somebody may want to be told of, each at most once.
     pub cqs_to_tell: Vec<u32>,
     pub mux: EventMux,
+    /// Hosts that are sent to at a rate, if hosts may have one.
+    pub hosts: Option<Box<Hosts>>,
     pub timers: TimerWheel,
     /// Timers of keepalives, which are far off; one of `timers` stands for all of them. `None`
     /// before the first.
     keepalives: Option<Box<TimerWheel<{ tuning::KEEPALIVE_NS_LOG2 }>>>,
     /// There are more queue pairs than [`EngineConfig::crowd`].
     pub crowded: bool,
+    /// Why frames are looked at before they are handled.
+    pub ahead: Ahead,
+    /// [`EngineConfig::host_marks_ns`].
+    pub host_marks_ns: u32,
     max_qps: u32,
     /// Streams that owe an acknowledgement.
     pub ack_list: Vec<u32>,
@@ -48,6 +70,8 @@ pub(crate) struct Units {
     pub contexts: Vec<RxRecovery>,
     /// Streams of responses that may still enter Recovery.
     pub response_contexts: u32,
+    /// What tenants have of both, and of the slow path's records, if there are tenants.
+    shares: Option<Box<Shares>>,
     pub counters: Counters,
     pub events: EventLog,
 }
@@ -61,13 +85,17 @@ impl Units {
             turn: 0,
             memory: MemoryTable::new(config.max_mrs, config.key_seed),
             addresses: AddressTable::new(config.max_ahs),
+            groups: Groups::new(config.engine.count() > 1),
             cqs: Numbered::default(),
             srqs: Srqs::default(),
             cqs_to_tell: Vec::new(),
             mux: EventMux::new(&config.scheduler, 2 * queue_pairs),
+            hosts: config.host_rates.map(|rates| Box::new(Hosts::new(rates, 2 * queue_pairs))),
             timers: TimerWheel::new(2 * queue_pairs + 1),
             keepalives: None,
             crowded: false,
+            ahead: Ahead::empty(),
+            host_marks_ns: config.host_marks_ns,
             max_qps: config.max_qps,
             ack_list: Vec::with_capacity(2 * queue_pairs),
             control: ControlQueue::new(),
@@ -75,6 +103,7 @@ impl Units {
             ctrl_q,
             contexts: (0..config.recovery_contexts).map(|_| RxRecovery::new(config.sequence_max())).collect(),
             response_contexts: config.recovery_contexts,
+            shares: None,
             counters: Counters::default(),
             events: EventLog::default(),
         }
@@ -125,18 +154,27 @@ impl Units {
         if let Some(record) = record.into() {
             let fits = self.ctrl_q.push(record);
             self.counters.records_lost += u64::from(!fits);
+            if let Some(shares) = self.shares.as_mut().filter(|_| fits) {
+                shares.note_record(owner_of(&self.mux, record.stream()));
+            }
         }
     }
 
-    /// Whether the metadata of a packet out of order can be written; the reserved part of the ring
-    /// is for the packet at ePSN. A packet that finds no room is counted as dropped.
-    pub fn has_metadata_room(&mut self, at_epsn: bool) -> bool {
+    /// Whether the metadata of a packet out of order of that stream can be written; the reserved part
+    /// of the ring is for the packet at ePSN. A packet that finds no room is counted as dropped.
+    pub fn has_metadata_room(&mut self, stream: StreamId, at_epsn: bool) -> bool {
+        if !at_epsn && !self.has_record_share(stream) {
+            return false;
+        }
         let room = if at_epsn {
             self.ctrl_q.has_reserved_room(RxStream::RECORDS_MAX)
         } else {
             self.ctrl_q.has_room(RxStream::RECORDS_MAX)
         };
         self.counters.drop_metadata_full += u64::from(!room);
+        if self.host_marks_ns > 0 && self.ctrl_q.is_behind() {
+            self.ahead.insert(Ahead::MARKS);
+        }
         room
     }
 
@@ -210,9 +248,82 @@ impl Units {
         }
     }
 
+    /// What peers send is counted by tenant while one of them has a cap for it.
+    pub fn note_inbound_caps(&mut self) {
+        let caps = self.mux.tenants().is_some_and(Tenants::caps_arrivals);
+        self.ahead.set(Ahead::CAPS, caps);
+    }
+
     /// The tenant of a queue pair.
     pub fn tenant_of(&self, slot: u32) -> TenantId {
-        self.mux.tenants().map(|tenants| tenants.owner_of(slot)).unwrap_or_default()
+        owner_of(&self.mux, StreamId { qp: slot, response: false })
+    }
+
+    /// From now on recovery is shared among tenants; `contexts` is how many there are, of requests and
+    /// of responses each.
+    pub fn begin_shares(&mut self, contexts: u32) {
+        if self.shares.is_none() {
+            let free = u32::try_from(self.contexts.len()).unwrap_or(contexts);
+            let held = [free, self.response_contexts].map(|free| contexts.saturating_sub(free));
+            self.shares = Some(Box::new(Shares::new(held, self.ctrl_q.capacity())));
+        }
+    }
+
+    /// Takes a recovery context for a stream, which has none; `None`: none is free, or those that are
+    /// left are for other tenants. Of responses they are only counted, and what is returned is none.
+    pub fn take_context(&mut self, stream: StreamId) -> Option<Option<RxRecovery>> {
+        let free = match stream.response {
+            false => u32::try_from(self.contexts.len()).unwrap_or(u32::MAX),
+            true => self.response_contexts,
+        };
+        if free == 0 {
+            self.counters.drop_no_context += 1;
+            return None;
+        }
+        if let Some(shares) = &mut self.shares {
+            let tenant = owner_of(&self.mux, stream);
+            if !shares.may_take_context(tenant, stream.response, free) {
+                self.note_share_drop(stream);
+                return None;
+            }
+            shares.take_context(tenant, stream.response);
+        }
+        if stream.response {
+            self.response_contexts -= 1;
+            return Some(None);
+        }
+        self.contexts.pop().map(Some)
+    }
+
+    /// Gives a context back that [`Units::take_context`] gave.
+    pub fn give_back_context(&mut self, stream: StreamId, context: Option<RxRecovery>) {
+        match context {
+            Some(context) => self.contexts.push(context.emptied()),
+            None => self.response_contexts += 1,
+        }
+        if let Some(shares) = &mut self.shares {
+            shares.give_back_context(owner_of(&self.mux, stream), stream.response);
+        }
+    }
+
+    /// Whether a stream's tenant may write the records of one more packet out of order.
+    fn has_record_share(&mut self, stream: StreamId) -> bool {
+        let Some(shares) = &mut self.shares else { return true };
+        let waiting = self.ctrl_q.waiting();
+        let free = u32::try_from(self.ctrl_q.capacity() - waiting).unwrap_or(u32::MAX);
+        let count = u32::try_from(RxStream::RECORDS_MAX).unwrap_or(u32::MAX);
+        let may = shares.may_write(owner_of(&self.mux, stream), count, waiting, free);
+        if !may {
+            self.note_share_drop(stream);
+        }
+        may
+    }
+
+    fn note_share_drop(&mut self, stream: StreamId) {
+        self.counters.drop_tenant_share += 1;
+        if let Some(tenants) = self.mux.tenants_mut() {
+            tenants.note_share_drop(stream.qp);
+        }
     }
 
     /// A stream of a queue pair may have become ready.
@@ -238,6 +349,11 @@ impl Units {
         let fits = self.control.push(ControlPacket { stream, qpn, kind });
         self.counters.tx_acks_dropped += u64::from(!fits);
     }
+}
+
+/// The tenant of a stream's queue pair.
+fn owner_of(mux: &EventMux, stream: StreamId) -> TenantId {
+    mux.tenants().map(|tenants| tenants.owner_of(stream.qp)).unwrap_or_default()
 }
 
 /// A completion queue, and what must be noted of what is written to it.

@@ -24,6 +24,14 @@ bitflags::bitflags! {
         const ACK_LISTED = 4;
         /// Has a timer in the wheel.
         const TIMED = 8;
+        /// The program has paused it.
+        const PAUSED = 16;
+        /// Its peer's host may have a rate.
+        const PACED = 32;
+        /// It is ready, and stands in no queue until the program resumes it.
+        const HELD = 64;
+        /// It is ready, and stands in the list of its peer's host.
+        const WAITS_FOR_HOST = 128;
     }
 }
 
@@ -32,6 +40,8 @@ impl SchedFlags {
     pub const LISTED: Self = Self::QUEUED.union(Self::ACK_LISTED);
     /// What one life of a stream leaves behind: nothing of it is true of the next.
     pub const LIFE: Self = Self::PROBE.union(Self::TIMED);
+    /// Something beside its gates may keep it from its turn.
+    pub const GOVERNED: Self = Self::PAUSED.union(Self::PACED);
 }
 
 /// The event mux of one engine.
@@ -92,6 +102,13 @@ impl EventMux {
             Scheduler::Tenants(tenants) => tenants.end_turn(slot, &usage, requeues),
             _ => self.end_turn(slot, &usage, ready, requeues),
         }
+    }
+
+    /// A stream whose turn came too early is among those that are ready again, as its
+    /// [`SchedFlags::QUEUED`] says already.
+    #[cold]
+    pub fn put_back(&mut self, slot: u32) {
+        self.push(slot);
     }
 
     // Round robin is what most engines have: it is compiled into the engine's turn, and the others

@@ -30,7 +30,7 @@ pub struct Usage {
 
 impl Usage {
     /// Bytes on the wire, about.
-    pub(super) const fn wire_bytes(self) -> u64 {
+    pub(crate) const fn wire_bytes(self) -> u64 {
         (self.bytes + self.packets * tuning::PACKET_OVERHEAD) as u64
     }
 }

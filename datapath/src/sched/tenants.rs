@@ -80,6 +80,12 @@ impl Gate {
         self.bytes.opens_at().max(self.operations.opens_at())
     }
 
+    /// Forgets what is owed beyond as much as may be saved.
+    fn forgive(&mut self, now: Time) {
+        self.bytes.forgive(now);
+        self.operations.forgive(now);
+    }
+
     #[cold]
     #[inline(never)]
     fn take(&mut self, usage: &Usage, costs: &CostTable, now: Time) {
@@ -105,6 +111,8 @@ struct Tenant {
     is_scavenger: bool,
     is_capped: bool,
     gate: Gate,
+    /// Of what its peers send.
+    arrivals: Gate,
     attr: TenantAttr,
     counters: TenantCounters,
 }
@@ -123,6 +131,7 @@ impl Tenant {
             is_scavenger: false,
             is_capped: false,
             gate: Gate::new(&attr.tx),
+            arrivals: Gate::new(&attr.rx),
             attr,
             counters: TenantCounters::default(),
         };
@@ -135,6 +144,7 @@ impl Tenant {
         self.attr = attr;
         self.is_capped = attr.tx.is_some();
         self.gate.change(&attr.tx, now);
+        self.arrivals.change(&attr.rx, now);
         self.quantum = QUANTUM * i64::from(attr.weight.clamp(1, TENANT_WEIGHT_MAX));
         self.is_scavenger = attr.class == TenantClass::Scavenger;
         self.class = match attr.class {
@@ -248,6 +258,34 @@ impl Tenants {
             self.unpark(tenant.0);
         }
         exists
+    }
+
+    /// Whether some tenant has a cap for what its peers send.
+    #[must_use]
+    pub fn caps_arrivals(&self) -> bool {
+        self.ids().any(|id| self.tenants[id.index()].attr.rx.is_some())
+    }
+
+    /// A packet came for a slot, which says so much of it. True if that is above its tenant's cap.
+    pub fn receive(&mut self, slot: u32, usage: &Usage, now: Time) -> bool {
+        let tenant = &mut self.tenants[usize::from(self.owners[slot as usize])];
+        tenant.counters.rx_packets += usage.packets as u64;
+        tenant.counters.rx_bytes += usage.bytes as u64;
+        tenant.counters.rx_operations += u64::from(usage.operations);
+        if !tenant.attr.rx.is_some() {
+            return false;
+        }
+        let is_above = tenant.arrivals.opens_at() > now;
+        tenant.counters.rx_marked += u64::from(is_above);
+        tenant.arrivals.take(usage, &self.costs, now);
+        // It came all the same: who does not listen owes no more than a burst.
+        tenant.arrivals.forgive(now);
+        is_above
+    }
+
+    /// A packet out of order for a slot was dropped, as it would have taken the share of others.
+    pub fn note_share_drop(&mut self, slot: u32) {
+        self.tenants[usize::from(self.owners[slot as usize])].counters.rx_share_drops += 1;
     }
 
     /// The tenant of a slot.

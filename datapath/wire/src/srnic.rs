@@ -134,7 +134,7 @@ impl From<Rdw> for RawRdw {
 
 wire_header!(Rdw, RawRdw);
 
-/// ACKX.FLAGS. Bits 6 and 7 are reserved: sent as zero, ignored, kept when a packet is re-emitted.
+/// ACKX.FLAGS. Bit 7 is reserved: sent as zero, ignored, kept when a packet is re-emitted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct AckFlags(pub u8);
@@ -153,6 +153,9 @@ impl AckFlags {
     /// SACKB looks back: bit i stands for `SACK_PSN - 1 - i`, not for the PSNs above the cumulative
     /// one.
     pub const BACKWARD: Self = Self(1 << 5);
+    /// Since the acknowledgement before, CE_CNT counts packets that no switch marked: the host of
+    /// who acknowledges did, as it falls behind (protocol.md 2.2).
+    pub const HOST: Self = Self(1 << 6);
 
     /// No flag.
     #[inline]

@@ -37,6 +37,9 @@ pub enum Verdict {
 /// A hook of a link.
 pub type Filter = Box<dyn FnMut(&Passing<'_>) -> Verdict>;
 
+/// A hook of a link that changes frames.
+pub type Rewrite = Box<dyn FnMut(&mut Vec<u8>)>;
+
 /// Frames kept by [`copy_to`].
 pub type Kept = Rc<RefCell<Vec<Vec<u8>>>>;
 

@@ -2,7 +2,7 @@
 
 mod mark;
 
-use crate::filter::Filter;
+use crate::filter::{Filter, Rewrite};
 use crate::frame::FrameKind;
 use crate::rng::Rng;
 use crate::stats::LinkStats;
@@ -101,6 +101,7 @@ pub(crate) struct Flight {
 pub(crate) struct Link {
     pub config: LinkConfig,
     pub filter: Option<Filter>,
+    pub rewrite: Option<Rewrite>,
     pub stats: LinkStats,
     rng: Rng,
     /// When each frame in the queue will have left it (ps), and its length.
@@ -116,6 +117,7 @@ impl Link {
         Self {
             config,
             filter: None,
+            rewrite: None,
             stats: LinkStats::default(),
             rng: Rng::new(seed),
             queue: VecDeque::new(),

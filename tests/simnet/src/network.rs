@@ -1,7 +1,7 @@
 //! A switch, and an uplink and a downlink to each port.
 
 use crate::capture::Capture;
-use crate::filter::{Filter, Passing, Verdict};
+use crate::filter::{Filter, Passing, Rewrite, Verdict};
 use crate::frame;
 use crate::link::{Faults, Link, LinkConfig};
 use crate::port::{Mailbox, Scribbles, SimPort};
@@ -40,13 +40,16 @@ pub struct PortOptions {
     /// Frames of the transmit ring: what the uplink has not taken yet blocks the sender, nothing is
     /// dropped.
     pub tx_ring: usize,
+    /// Frames of the receive ring: what comes while the receiver has not taken so many is dropped.
+    pub rx_ring: usize,
     /// Longest frame in bytes, without FCS.
     pub max_frame: usize,
 }
 
 impl Default for PortOptions {
     fn default() -> Self {
-        Self { up: LinkConfig::default(), down: LinkConfig::default(), tx_ring: 256, max_frame: 4608 }
+        let (up, down) = (LinkConfig::default(), LinkConfig::default());
+        Self { up, down, tx_ring: 256, rx_ring: usize::MAX, max_frame: 4608 }
     }
 }
 
@@ -56,6 +59,7 @@ struct Attached {
     up: Link,
     down: Link,
     tx_ring: usize,
+    rx_ring: usize,
 }
 
 /// A frame on its way; the heap's greatest is the earliest, and of those the first sent.
@@ -129,7 +133,14 @@ impl Network {
         // other.
         let seed = |side: u64| splitmix64(self.seed ^ splitmix64(2 * index as u64 + side));
         let (up, down) = (Link::new(options.up, seed(0)), Link::new(options.down, seed(1)));
-        self.nodes.push(Attached { mac, mailbox, up, down, tx_ring: options.tx_ring });
+        self.nodes.push(Attached {
+            mac,
+            mailbox,
+            up,
+            down,
+            tx_ring: options.tx_ring,
+            rx_ring: options.rx_ring,
+        });
         (NodeId(index), port)
     }
 
@@ -179,6 +190,12 @@ impl Network {
     /// before.
     pub fn set_filter(&mut self, link: LinkId, filter: Filter) {
         self.at_mut(link).filter = Some(filter);
+    }
+
+    /// Lets `rewrite` change every frame that enters the link, before its filter sees it; replaces the
+    /// one before.
+    pub fn set_rewrite(&mut self, link: LinkId, rewrite: Rewrite) {
+        self.at_mut(link).rewrite = Some(rewrite);
     }
 
     /// Takes the filter away.
@@ -315,7 +332,10 @@ impl Network {
         }
     }
 
-    fn enter(&mut self, now: Time, id: LinkId, frame: Vec<u8>) {
+    fn enter(&mut self, now: Time, id: LinkId, mut frame: Vec<u8>) {
+        if let Some(rewrite) = &mut self.at_mut(id).rewrite {
+            rewrite(&mut frame);
+        }
         if let (Some(capture), LinkId::Up(node)) = (&mut self.capture, id) {
             capture.see(now, node, &frame);
         }
@@ -408,8 +428,15 @@ impl Network {
             capture.see(now, receiver, &frame);
         }
         let node = &mut self.nodes[receiver.0];
+        let mut mailbox = node.mailbox.borrow_mut();
+        if mailbox.arrived.len() >= node.rx_ring {
+            node.down.stats.missed += 1;
+            drop(mailbox);
+            self.suffer(LinkId::Down(receiver), "missed", &frame);
+            return;
+        }
         node.down.stats.delivered += 1;
         node.down.stats.delivered_bytes += frame.len() as u64;
-        node.mailbox.borrow_mut().arrived.push_back(frame);
+        mailbox.arrived.push_back(frame);
     }
 }

@@ -112,6 +112,10 @@ impl Port for SimPort {
         }
     }
 
+    fn rx_waiting(&self) -> Option<usize> {
+        Some(self.mailbox.borrow().arrived.len())
+    }
+
     fn rx_release(&mut self) {
         self.heads.clear();
         self.mailbox.borrow_mut().spare.append(&mut self.burst);

@@ -60,6 +60,7 @@ struct Node {
     /// Its slow path, if the rig runs it.
     slow_path: Option<LateWorker>,
     ip: IpAddr,
+    host: HostModel,
     /// The protection domain of everything that does not ask for another.
     pd: ProtectionDomainId,
     /// Where tests look at memory from outside: no queue pair is in it.
@@ -164,6 +165,8 @@ impl Rig {
             scheduler: self.options.scheduler,
             costs: self.options.costs,
             acks: self.options.acks,
+            host_marks_ns: self.options.host_marks_ns,
+            host_rates: self.options.host_rates,
             latency: self.options.latency,
             seed: crate::rng::splitmix64(self.options.seed ^ id.0 as u64).into(),
             key_seed: crate::rng::splitmix64(!self.options.seed ^ id.0 as u64).into(),
@@ -178,6 +181,7 @@ impl Rig {
             probe,
             slow_path,
             ip,
+            host: self.options.host,
             pd,
             inspect,
             next_iova: 0x10_0000 * (id.0 as u64 + 1),

@@ -40,8 +40,8 @@ impl KindCounts {
     }
 }
 
-/// What happened on a link. `sent + duplicated = delivered + dropped.total() + in flight + held
-/// back`.
+/// What happened on a link. `sent + duplicated = delivered + dropped.total() + missed + in
+/// flight + held back`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkStats {
     /// Frames that entered.
@@ -60,6 +60,8 @@ pub struct LinkStats {
     pub swallowed: u64,
     /// Dropped because the queue was full.
     pub overflowed: u64,
+    /// Dropped at the other end, where the receive ring was full.
+    pub missed: u64,
     /// Delivered twice.
     pub duplicated: u64,
     /// Delivered late, so that later ones overtook.

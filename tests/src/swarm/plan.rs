@@ -250,6 +250,7 @@ fn draw_rig(rng: &mut Rng, seed: u64) -> RigOptions {
             down: link(rng),
             tx_ring: [2, 8, 32, 256, 256, 256][rng.index(6)],
             max_frame: if rng.below(4) == 0 { 1600 } else { 4608 },
+            ..PortOptions::default()
         },
         turn_cost_ns: [50, 200, 1_000, 5_000][rng.index(4)],
         max_qps: 16,

@@ -14,7 +14,7 @@ use datapath::latency::LatencyConfig;
 use datapath::port::Port;
 use datapath::port::fault::{Fault, FaultConfig, FaultStats};
 use datapath::queue::HandOver;
-use datapath::sched::{CostTable, SchedulerConfig};
+use datapath::sched::{CostTable, HostRateConfig, SchedulerConfig};
 use datapath::seed::{Purpose, Seed};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -76,6 +76,15 @@ impl DeviceBuilder {
         /// Sets what operations cost of a tenant's caps in operations, unless the device string
         /// names a file. Default: an atomic as much as three WRITEs, a READ as 1.1.
         costs: CostTable => sizes.costs;
+        /// What comes counts as marked by a switch if it waited longer in the port than so many
+        /// nanoseconds, or if the slow path falls behind, unless the device string says so with
+        /// `host_marks=`: peers whose controllers listen to marks slow down before frames are lost
+        /// (docs/tenants.md). 0, the default: never.
+        host_marks_ns: u32 => sizes.host_marks_ns;
+        /// Peer hosts that do not keep up are sent to no faster than they take it, whatever the
+        /// controllers of the queue pairs, unless the device string says so with `host_target=`
+        /// (docs/tenants.md, [`Device::hosts`]). Default: windows alone decide.
+        host_rates: Option<HostRateConfig> => sizes.host_rates;
         /// Which send requests are sampled for where their time goes, unless the device string says
         /// so ([`Device::latency`]). Default: none.
         latency: Option<LatencyConfig> => sizes.latency;
@@ -111,13 +120,7 @@ impl DeviceBuilder {
 
     fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
         let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
-        let config = drawn(EngineConfig {
-            vlan: spec.vlan,
-            latency: spec.latency.or(self.sizes.latency),
-            costs: spec.costs.as_deref().map_or(Ok(self.sizes.costs), costs::read)?,
-            host_nonce: host_nonce(),
-            ..self.sizes
-        })?;
+        let config = drawn(configured(self.sizes, spec)?)?;
         if let Transport::Sim { segment } = &spec.transport {
             let port = crate::sim::attach(segment, spec)?;
             let ip = spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, port.host())));
@@ -238,6 +241,19 @@ impl DeviceBuilder {
         };
         Ok(Device { inner: Arc::new(inner) })
     }
+}
+
+/// What a device string says of an engine, and else the program.
+pub(super) fn configured(sizes: EngineConfig, spec: &DeviceSpec) -> Result<EngineConfig, Error> {
+    Ok(EngineConfig {
+        vlan: spec.vlan,
+        latency: spec.latency.or(sizes.latency),
+        costs: spec.costs.as_deref().map_or(Ok(sizes.costs), costs::read)?,
+        host_marks_ns: spec.host_marks_ns.unwrap_or(sizes.host_marks_ns),
+        host_rates: spec.host_rates().or(sizes.host_rates),
+        host_nonce: host_nonce(),
+        ..sizes
+    })
 }
 
 /// The configuration with seeds of its own from the operating system.

@@ -1,8 +1,8 @@
 //! Opening a device with several engines: a [`Device`] for each, on a queue of its own of the one
 //! port.
 
-use super::builder::{drawn, host_nonce};
-use super::{Device, DeviceBuilder, capture, costs};
+use super::builder::{configured, drawn};
+use super::{Device, DeviceBuilder, capture};
 use crate::error::Error;
 use crate::spec::{DeviceSpec, MemifDriver, Transport, driver_of_engine};
 use crate::trace;
@@ -148,14 +148,7 @@ impl DeviceBuilder {
             parts.push((with_faults(port, &part)?, part));
         }
         let (ports, parts): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        let config = EngineConfig {
-            ip,
-            vlan: spec.vlan,
-            latency: spec.latency.or(self.sizes.latency),
-            costs: spec.costs.as_deref().map_or(Ok(self.sizes.costs), costs::read)?,
-            host_nonce: host_nonce(),
-            ..self.sizes
-        };
+        let config = EngineConfig { ip, ..configured(self.sizes, spec)? };
         let steering = SteerConfig { ip, vlan: config.vlan, udp_port: config.udp_port };
         let steered = Steered::over(ports, &steering).unwrap_or_default();
         let open = |((engine, port), part): ((EngineId, Steered<Box<dyn QueuePort>>), DeviceSpec)| {

@@ -60,6 +60,32 @@ macro_rules! common_calls {
                 self.owned.life.modify(attr, mask)
             }
 
+            /// Pauses it: nothing that is posted is sent, nothing is sent again, and the peer's READs
+            /// and atomics are not answered, until [`Self::resume`], RESET or ERR. What comes in is
+            /// taken and acknowledged. A peer that awaits a response asks again, and gives up when its
+            /// retries are used up.
+            ///
+            /// # Errors
+            /// [`Error::Forked`](crate::Error::Forked).
+            pub fn pause(&mut self) -> Result<(), crate::Error> {
+                self.owned.life.set_paused(true)
+            }
+
+            /// Lets it go on after [`Self::pause`]. Its timers begin anew. Without effect if it is
+            /// not paused.
+            ///
+            /// # Errors
+            /// [`Error::Forked`](crate::Error::Forked).
+            pub fn resume(&mut self) -> Result<(), crate::Error> {
+                self.owned.life.set_paused(false)
+            }
+
+            /// Whether it is paused.
+            #[must_use]
+            pub fn is_paused(&self) -> bool {
+                self.owned.life.is_paused()
+            }
+
             /// The attributes of this queue pair and its state (`ibv_query_qp`). The PSNs are those
             /// that it began with.
             #[must_use]

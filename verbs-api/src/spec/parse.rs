@@ -24,6 +24,8 @@ const KEYS: Keys = Keys {
         "stat",
         "latency",
         "slow",
+        "host_marks",
+        "host_target",
         "costs",
         "pcap",
         "hugepages",
@@ -46,6 +48,8 @@ pub const MEMIF_KEYS: Keys = Keys {
         "stat",
         "latency",
         "slow",
+        "host_marks",
+        "host_target",
         "costs",
         "pcap",
         "hugepages",
@@ -56,7 +60,21 @@ pub const MEMIF_KEYS: Keys = Keys {
 /// Those of a device without DPDK.
 const SIM_KEYS: Keys = Keys {
     of: "device",
-    names: &["ip", "mac", "mtu", "vlan", "engines", "poll", "stat", "latency", "slow", "costs", "pcap"],
+    names: &[
+        "ip",
+        "mac",
+        "mtu",
+        "vlan",
+        "engines",
+        "poll",
+        "stat",
+        "latency",
+        "slow",
+        "host_marks",
+        "host_target",
+        "costs",
+        "pcap",
+    ],
     example: "ip=10.77.0.1",
 };
 
@@ -64,6 +82,8 @@ const SIM_KEYS: Keys = Keys {
 const MTU_RANGE: core::ops::RangeInclusive<u16> = 348..=9216;
 /// What one small port needs, and a terabyte.
 const MEMORY_MB_RANGE: core::ops::RangeInclusive<u32> = 64..=1 << 20;
+/// Longest time in a host that acknowledgements can tell of, about.
+const HOST_DELAY_NS_MAX: u32 = 4_000_000;
 /// Longest name of an interface: the kernel's IFNAMSIZ less the terminating NUL.
 const INTERFACE_MAX: usize = 15;
 
@@ -97,6 +117,8 @@ impl FromStr for DeviceSpec {
             driver: None,
             pcap: None,
             latency: None,
+            host_marks_ns: None,
+            host_target_ns: None,
             costs: None,
             stat: None,
             faults: None,
@@ -209,6 +231,8 @@ impl DeviceSpec {
             "costs" => self.costs = Some(value.into()),
             "latency" => self.latency_mut().one_in = parse_one_in(value)?,
             "slow" => self.latency_mut().slow_ns = duration_ns(value)?,
+            "host_marks" => self.host_marks_ns = Some(host_delay_ns(value)?),
+            "host_target" => self.host_target_ns = Some(host_delay_ns(value)?),
             "stat" => self.stat = Some(value.parse()?),
             "memory" => {
                 let memory_mb = value.parse().ok().filter(|mb| MEMORY_MB_RANGE.contains(mb));
@@ -226,6 +250,12 @@ impl DeviceSpec {
     fn latency_mut(&mut self) -> &mut LatencyConfig {
         self.latency.get_or_insert_default()
     }
+}
+
+/// A time that packets may spend in a host.
+fn host_delay_ns(value: &str) -> Result<u32, &'static str> {
+    let ns = u32::try_from(duration_ns(value)?).ok().filter(|ns| (1..=HOST_DELAY_NS_MAX).contains(ns));
+    ns.ok_or("a time from 1ns to 4ms, as in 20us")
 }
 
 fn parse_one_in(value: &str) -> Result<u32, &'static str> {

@@ -97,7 +97,7 @@ fn a_role_in_the_string_is_stronger_than_the_programs() {
 #[test]
 fn every_key_is_taken() {
     let spec = parse(
-        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,memory=2048,ip=fd00::1,engines=8,poll=thread@2,role=client,stat=/run/a.stat,latency=32,slow=1ms,costs=/etc/costs,pcap=/tmp/a.pcap",
+        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,memory=2048,ip=fd00::1,engines=8,poll=thread@2,role=client,stat=/run/a.stat,latency=32,slow=1ms,host_marks=30us,host_target=20us,costs=/etc/costs,pcap=/tmp/a.pcap",
     );
     let expected = DeviceSpec {
         transport: Transport::Memif {
@@ -116,6 +116,8 @@ fn every_key_is_taken() {
         pcap: Some("/tmp/a.pcap".into()),
         stat: Some(StatAddress::Unix("/run/a.stat".into())),
         latency: Some(LatencyConfig { one_in: 32, slow_ns: 1_000_000 }),
+        host_marks_ns: Some(30_000),
+        host_target_ns: Some(20_000),
         costs: Some("/etc/costs".into()),
         faults: None,
     };
@@ -157,7 +159,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("pci:0000:17:00.0:1", "pci:0000:17:00.0:1: this is no address on the PCI bus"),
         (
             "vhost:/a,role=server",
-            "unknown device key `role`; keys are ip, mac, mtu, vlan, engines, poll, stat, latency, slow, pcap, hugepages, memory",
+            "unknown device key `role`; keys are ip, mac, mtu, vlan, engines, poll, stat, latency, slow, host_marks, host_target, pcap, hugepages, memory",
         ),
         ("virtio:/a,hugepages=yes", "`hugepages=yes`: hugepages must be auto, on or off"),
         ("memif:,role=server", "memif: names no socket; give it, as in memif:/run/srnic.sock"),
@@ -165,7 +167,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
         (
             "memif:/a,rolle=server",
             "unknown device key `rolle`; keys are role, driver, ip, mac, mtu, vlan, engines, poll, stat, latency, slow, \
-             pcap, hugepages, memory",
+             host_marks, host_target, pcap, hugepages, memory",
         ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
         (

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use datapath::counters::Counters;
 use datapath::engine::{LatencyReport, QpReport, TenantReport};
 use datapath::port::{LinkDown, PortStats};
+use datapath::sched::HostReport;
 use std::sync::Arc;
 
 /// A device, as far as it is looked into.
@@ -33,6 +34,8 @@ pub struct Sample {
     pub queue_pairs: Vec<QpReport>,
     /// None if none was ever created.
     pub tenants: Vec<TenantReport>,
+    /// None unless hosts may have rates.
+    pub hosts: Vec<HostReport>,
     /// Where the time of sampled operations goes, if some are.
     pub latency: Option<LatencyReport>,
     /// What the program adds.
@@ -65,6 +68,7 @@ impl Facts {
             port: nic.port_stats(),
             queue_pairs: nic.core().reports(now),
             tenants: nic.core().tenants(),
+            hosts: nic.core().hosts(),
             latency: nic.core().latency(),
             added,
         })

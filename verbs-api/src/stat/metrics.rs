@@ -3,6 +3,7 @@
 use super::added::encode_added;
 use super::facts::Sample;
 use super::families::Families;
+use super::hosts::encode_hosts;
 use super::latency::encode_latency;
 use super::names::rdma_name;
 use super::tenants::encode_tenants;
@@ -39,6 +40,7 @@ impl Collector for Sample {
         }
         encode_queue_pairs(&self.queue_pairs, &mut families)?;
         encode_tenants(&self.tenants, &mut families)?;
+        encode_hosts(&self.hosts, &mut families)?;
         encode_latency(self.latency.as_ref(), &mut families)?;
         encode_added(&self.added, &mut families)
     }

@@ -20,12 +20,24 @@ const GAUGES: [(&str, &str, Number<f64>); 5] = [
 ];
 
 /// Name, help, unit and value of what was counted of a tenant.
-const COUNTERS: [(&str, &str, Option<Unit>, Number<u64>); 5] = [
+const COUNTERS: [(&str, &str, Option<Unit>, Number<u64>); 10] = [
     ("turns", "Turns of the tenant's queue pairs.", None, |tenant| tenant.counters.turns),
     ("tx_packets", "Packets sent but for acknowledgements.", None, |tenant| tenant.counters.tx_packets),
     ("tx", "Payload of the packets sent.", Some(Unit::Bytes), |tenant| tenant.counters.tx_bytes),
     ("tx_operations", "Operations begun.", None, |tenant| tenant.counters.tx_operations),
     ("parked", "Times that the tenant had used up a cap.", None, |tenant| tenant.counters.parked),
+    (
+        "rx_packets",
+        "Packets received but for acknowledgements, while a tenant has a cap for them.",
+        None,
+        |tenant| tenant.counters.rx_packets,
+    ),
+    ("rx", "Payload of the packets received.", Some(Unit::Bytes), |tenant| tenant.counters.rx_bytes),
+    ("rx_operations", "Operations of peers.", None, |tenant| tenant.counters.rx_operations),
+    ("rx_marked", "Packets received above the tenant's cap.", None, |tenant| tenant.counters.rx_marked),
+    ("rx_share_drops", "Packets dropped, as recovery was other tenants'.", None, |tenant| {
+        tenant.counters.rx_share_drops
+    }),
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]

@@ -15,6 +15,7 @@ use crate::qp_state::{QpState, QpType};
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use cc_dctcp::{Controller, ControllerConfig};
 use sr_recovery::StreamId;
+use wire::encap::group_mac;
 use wire::{Ecn, Flow, Psn, Template, WireMode, entropy};
 
 impl Core {
@@ -65,6 +66,7 @@ impl Core {
         }
         if from == QpState::Init && to == QpState::Rtr {
             start_receiving(&mut qp, &merged, sequence_max, rto);
+            qp::join_host(&mut qp, &mut self.units, merged.av.dst_ip);
         }
         let watchdog = WatchdogConfig { timeout: merged.timeout, retry_cnt: merged.retry_cnt, rto };
         configure_watchdogs(qp.cold, watchdog);
@@ -144,6 +146,9 @@ impl Core {
         }
         if let Some(mac) = av.dst_mac {
             return Ok(mac);
+        }
+        if av.dst_ip.is_multicast() {
+            return Ok(group_mac(av.dst_ip));
         }
         match self.neighbor.resolve(self.units.now, av.dst_ip) {
             Resolution::Known(mac) => Ok(mac),

@@ -9,8 +9,8 @@ use crate::engine::{Core, CreateError, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
 use crate::qp::attr::{QpAttr, RecoveryPolicy};
 use crate::qp::{
-    self, Attributes, Gap, Hull, Present, Qp, QpCold, QpFlags, QpIdentity, Qpc, Receives, RequesterCursor,
-    ResponderCursor, SqEntry, Taken, Watched,
+    self, Ahead, Attributes, Gap, Hull, Present, Qp, QpCold, QpFlags, QpIdentity, Qpc, Receives,
+    RequesterCursor, ResponderCursor, SqEntry, Taken, Watched,
 };
 use crate::qp_state::{QpState, QpType};
 use crate::queue::{QpShared, QueueCaps, RecvQueue, SendQueue, recv_queue, send_queue};
@@ -184,6 +184,7 @@ impl Core {
             keepalive: None,
             response_lives: self.qps.response_lives(slot),
             watched: Watched::default(),
+            host: None,
         };
         self.units.set_scheduling(slot, attr.scheduling);
         self.note_tenant(slot, config.pd);
@@ -273,6 +274,7 @@ impl Core {
         qp::stop_streams(&mut qp, &mut self.units);
         qp::flush_taken(&mut qp, &mut self.units);
         self.units.memory.unbind_queue_pair(qpn);
+        self.units.groups.leave_all(slot);
         qp.hot.id.state = QpState::Reset;
         qp.cold.send_queue.shared().set_state(QpState::Reset);
         // The one that a thread is about to ring holds the slot until it comes.
@@ -287,6 +289,7 @@ impl Core {
 
     fn note_crowd(&mut self) {
         self.units.crowded = self.qps.len() > self.config.crowd as usize;
+        self.units.ahead.set(Ahead::CROWD, self.units.crowded);
     }
 
     /// Queue pairs that exist.

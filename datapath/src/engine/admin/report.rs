@@ -4,6 +4,7 @@ use crate::counters::QpCounters;
 use crate::engine::{Core, LimitTimes};
 use crate::qp::{QpCold, QpFlags, Qpc};
 use crate::qp_state::{QpState, QpType};
+use crate::sched::{HostReport, SchedFlags};
 use crate::time::Time;
 use core::fmt;
 use core::net::IpAddr;
@@ -34,6 +35,11 @@ pub enum QpLimit {
     /// As many packets are in the network as the congestion controller allows, which is less than
     /// the window.
     Congestion,
+    /// The peer's host falls behind: it is sent to at a rate, or the congestion window is small for
+    /// its marks.
+    PeerHost,
+    /// Its program has paused it.
+    Paused,
     /// Everything is sent; acknowledgements or responses are under way.
     Acknowledgement,
     /// Nothing: it waits for the engine's next turn, or for room in the port.
@@ -42,7 +48,7 @@ pub enum QpLimit {
 
 impl QpLimit {
     /// Every one.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::State,
         Self::NothingToSend,
         Self::NoReceive,
@@ -51,6 +57,8 @@ impl QpLimit {
         Self::Reads,
         Self::Credit,
         Self::Congestion,
+        Self::PeerHost,
+        Self::Paused,
         Self::Acknowledgement,
         Self::Turn,
     ];
@@ -67,6 +75,8 @@ impl fmt::Display for QpLimit {
             Self::Reads => "reads under way",
             Self::Credit => "no credit",
             Self::Congestion => "congestion window",
+            Self::PeerHost => "peer's host",
+            Self::Paused => "paused",
             Self::Acknowledgement => "acknowledgement",
             Self::Turn => "its turn",
         })
@@ -132,6 +142,15 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Every host that queue pairs send to, if hosts may have rates
+    /// ([`EngineConfig::host_rates`](crate::config::EngineConfig::host_rates)).
+    #[must_use]
+    pub fn hosts(&self) -> Vec<HostReport> {
+        self.units.hosts.as_ref().map(|hosts| hosts.reports()).unwrap_or_default()
+    }
+}
+
 /// How long the peer has owed an acknowledgement without being heard.
 fn silent_ns(qpc: &Qpc, cold: &QpCold, now: Time) -> u64 {
     match qpc.tx.outstanding() {
@@ -172,6 +191,8 @@ pub(in crate::engine) fn limit_of(qpc: &Qpc, cold: &QpCold, now: Time) -> QpLimi
         QpLimit::State
     } else if cold.send_queue.tail() == qpc.req.head {
         QpLimit::NothingToSend
+    } else if qpc.sched.contains(SchedFlags::PAUSED) {
+        QpLimit::Paused
     } else if cold.rnr.is_some() {
         QpLimit::NoReceive
     } else if silent_ns(qpc, cold, now) >= SILENT_NS {
@@ -182,11 +203,15 @@ pub(in crate::engine) fn limit_of(qpc: &Qpc, cold: &QpCold, now: Time) -> QpLimi
         QpLimit::Reads
     } else if !unsent {
         QpLimit::Acknowledgement
+    } else if qpc.sched.contains(SchedFlags::WAITS_FOR_HOST) {
+        QpLimit::PeerHost
     } else if qpc.tx.may_send_new() {
         QpLimit::Turn
     } else if qpc.tx.may_resend() || qpc.tx.cwnd() >= cold.attributes.window.into() {
         // Either the sequence window is full, or the controller takes nothing off the window.
         QpLimit::Credit
+    } else if cold.tx_recovery.marked_by_host {
+        QpLimit::PeerHost
     } else {
         QpLimit::Congestion
     }

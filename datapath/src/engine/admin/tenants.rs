@@ -59,6 +59,8 @@ impl Core {
         let exhausted = CreateError::Exhausted { what: "tenants", capacity: TENANTS_MAX };
         let id = tenants.create(attr).ok_or(exhausted)?;
         self.tenants.holdings.insert(id, Holdings::new(attr.quota));
+        self.units.begin_shares(self.config.recovery_contexts);
+        self.units.note_inbound_caps();
         Ok(id)
     }
 
@@ -73,6 +75,7 @@ impl Core {
         if !self.units.mux.tenants_mut().is_some_and(|tenants| tenants.set(tenant, attr)) {
             return Err(CreateError::UnknownTenant(tenant.0));
         }
+        self.units.note_inbound_caps();
         if let Some(holdings) = self.tenants.holdings.get_mut(&tenant) {
             holdings.quota = attr.quota;
             holdings.memory.limit(attr.quota.memory_regions, attr.quota.memory_bytes);
@@ -107,6 +110,7 @@ impl Core {
         if let Some(tenants) = self.units.mux.tenants_mut() {
             tenants.destroy(tenant);
         }
+        self.units.note_inbound_caps();
     }
 
     /// A new protection domain of a tenant.
@@ -245,6 +249,12 @@ fn check(attr: &TenantAttr) -> Result<(), CreateError> {
     let cap = |what, given, min| {
         if given == 0 || given >= min { Ok(()) } else { Err(CreateError::CapTooLow { what, given, min }) }
     };
-    cap("bytes_per_s", attr.tx.bytes_per_s, TenantCaps::BYTES_MIN)?;
-    cap("operations_per_s", attr.tx.operations_per_s, TenantCaps::OPERATIONS_MIN)
+    for (bytes, operations, caps) in [
+        ("tx.bytes_per_s", "tx.operations_per_s", &attr.tx),
+        ("rx.bytes_per_s", "rx.operations_per_s", &attr.rx),
+    ] {
+        cap(bytes, caps.bytes_per_s, TenantCaps::BYTES_MIN)?;
+        cap(operations, caps.operations_per_s, TenantCaps::OPERATIONS_MIN)?;
+    }
+    Ok(())
 }

@@ -162,8 +162,8 @@ const fn part_of(limit: QpLimit, standing: Standing, port_full: bool) -> Part {
         _ if is_sent => Part::Network,
         QpLimit::Reads => Part::Reads,
         QpLimit::Credit | QpLimit::PeerSilent | QpLimit::Acknowledgement => Part::Window,
-        QpLimit::Congestion => Part::Congestion,
+        QpLimit::Congestion | QpLimit::PeerHost => Part::Congestion,
         QpLimit::Turn if port_full => Part::Port,
-        QpLimit::Turn | QpLimit::State | QpLimit::NothingToSend => Part::Scheduler,
+        QpLimit::Turn | QpLimit::Paused | QpLimit::State | QpLimit::NothingToSend => Part::Scheduler,
     }
 }

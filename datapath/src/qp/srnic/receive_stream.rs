@@ -31,30 +31,35 @@ enum Context<'a> {
 }
 
 impl Context<'_> {
-    /// Takes one, unless one is held. False if none is free.
-    fn take(&mut self, units: &mut Units) -> bool {
+    /// Takes one, unless one is held. False if the stream may have none.
+    fn take(&mut self, units: &mut Units, id: StreamId) -> bool {
         let is_held = match self {
-            Self::Slots(held) => {
-                if held.is_none() {
-                    **held = units.contexts.pop();
-                }
-                held.is_some()
-            }
-            Self::Counted(held) if **held => true,
-            Self::Counted(held) => {
-                **held = units.response_contexts > 0;
-                units.response_contexts -= u32::from(**held);
-                **held
-            }
+            Self::Slots(held) => held.is_some(),
+            Self::Counted(held) => **held,
         };
-        units.counters.drop_no_context += u64::from(!is_held);
-        is_held
+        if is_held {
+            return true;
+        }
+        let Some(context) = units.take_context(id) else { return false };
+        match self {
+            Self::Slots(held) => **held = context,
+            Self::Counted(held) => **held = true,
+        }
+        true
     }
 
-    fn give_back(&mut self, units: &mut Units) {
+    fn give_back(&mut self, units: &mut Units, id: StreamId) {
         match self {
-            Self::Slots(held) => units.contexts.extend(held.take().map(RxRecovery::emptied)),
-            Self::Counted(held) => units.response_contexts += u32::from(core::mem::take(*held)),
+            Self::Slots(held) => {
+                if let Some(context) = held.take() {
+                    units.give_back_context(id, Some(context));
+                }
+            }
+            Self::Counted(held) => {
+                if core::mem::take(*held) {
+                    units.give_back_context(id, None);
+                }
+            }
         }
     }
 }
@@ -160,7 +165,7 @@ impl<'a> ReceiveStream<'a> {
             self.nack_all(units);
             return false;
         }
-        let has_room = units.has_metadata_room(at_epsn) && self.context.take(units);
+        let has_room = units.has_metadata_room(self.id, at_epsn) && self.context.take(units, self.id);
         if !has_room {
             self.rx.note_dropped();
             self.nack_all(units);
@@ -208,7 +213,7 @@ impl<'a> ReceiveStream<'a> {
     /// Outside Recovery a stream has no context.
     pub fn give_back(&mut self, units: &mut Units) {
         if !self.rx.in_recovery() {
-            self.context.give_back(units);
+            self.context.give_back(units, self.id);
         }
     }
 

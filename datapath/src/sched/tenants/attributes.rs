@@ -105,6 +105,9 @@ pub struct TenantAttr {
     pub class: TenantClass,
     /// What its queue pairs may send: requests, and responses to peers.
     pub tx: TenantCaps,
+    /// What peers may send to its queue pairs: requests, and responses. What is above it counts as
+    /// marked by a switch, so that peers whose controllers listen to marks slow down.
+    pub rx: TenantCaps,
     /// How much it may have.
     pub quota: TenantQuota,
 }
@@ -115,6 +118,7 @@ impl Default for TenantAttr {
             weight: 1,
             class: TenantClass::Normal,
             tx: TenantCaps::default(),
+            rx: TenantCaps::default(),
             quota: TenantQuota::default(),
         }
     }
@@ -171,4 +175,16 @@ pub struct TenantCounters {
     pub tx_operations: u64,
     /// Times that it was parked, as it had used up a cap.
     pub parked: u64,
+    /// Packets that came for its queue pairs but for acknowledgements: of requests, of responses, and
+    /// those that had come before. Counted while a tenant of the engine has a cap for what it
+    /// receives.
+    pub rx_packets: u64,
+    /// Payload of them, in bytes.
+    pub rx_bytes: u64,
+    /// Operations among them, of every kind.
+    pub rx_operations: u64,
+    /// Those of the packets that were above its cap, and count as marked.
+    pub rx_marked: u64,
+    /// Packets out of order that were dropped, as what recovery they needed is other tenants'.
+    pub rx_share_drops: u64,
 }

@@ -107,6 +107,13 @@ impl<'a> CommonFrame<'a> {
         Some(Self { head, behind, from_l3, opcode })
     }
 
+    /// What its packet does.
+    #[inline(always)]
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.opcode.kind()
+    }
+
     /// BTH to ICRC, as indexes into the frame.
     #[inline(always)]
     #[must_use]

@@ -9,7 +9,7 @@ use datapath::memory::{Access, ProtectionDomainId};
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy, WriteOrder};
 use datapath::qp::state::QpType;
 use datapath::queue::QueueCaps;
-use datapath::sched::{CostTable, SchedAttributes, SchedulerConfig};
+use datapath::sched::{CostTable, HostRateConfig, SchedAttributes, SchedulerConfig};
 use datapath::stream::RtoConfig;
 use wire::{Pmtu, WireMode};
 
@@ -73,6 +73,10 @@ pub struct RigOptions {
     pub costs: CostTable,
     /// When the engines acknowledge.
     pub acks: AckTiming,
+    /// When the engines mark what they receive, as they fall behind.
+    pub host_marks_ns: u32,
+    /// Rates of hosts that do not keep up, if they may have one.
+    pub host_rates: Option<HostRateConfig>,
     /// Which send requests of each engine are sampled for where their time goes.
     pub latency: Option<LatencyConfig>,
     /// Addresses are fd00::1 and on instead of 10.0.0.1 and on.
@@ -99,6 +103,8 @@ impl Default for RigOptions {
             scheduler: SchedulerConfig::default(),
             costs: CostTable::default(),
             acks: AckTiming::default(),
+            host_marks_ns: 0,
+            host_rates: None,
             latency: None,
             ipv6: false,
             vlan: None,

@@ -1,6 +1,6 @@
 //! The virtual time.
 
-use super::Rig;
+use super::{HostModel, Rig};
 use crate::network::NodeId;
 use crate::port::SimPort;
 use core::fmt;
@@ -109,7 +109,7 @@ impl Rig {
         let turn = engine.turn(self.now);
         let (atomics, bytes) = done(engine);
         self.net.exchange(self.now, node);
-        let host = &self.options.host;
+        let host = self.nodes[node.0].host;
         let work = (turn.received + turn.sent) as u64 * host.frame_ns
             + (atomics - before.0) * host.atomic_ns
             + (bytes - before.1) * host.byte_ps / 1000;
@@ -118,6 +118,11 @@ impl Rig {
         self.nodes[node.0].busy_ns += took;
         self.nodes[node.0].has_turned = true;
         self.turns += 1;
+    }
+
+    /// What the host of a node takes for its work from its next turn on.
+    pub fn set_host(&mut self, node: NodeId, host: HostModel) {
+        self.nodes[node.0].host = host;
     }
 
     /// Something takes the time of a node's host for so many nanoseconds, behind what takes it now:

@@ -77,7 +77,7 @@ const OUTSTANDING_MAX: i64 = 1 << 14;
 /// Between two CNPs of a queue pair, in nanoseconds.
 const CNP_EVERY_NS: u64 = 50_000;
 /// Bits of an acknowledgement's flags that mean nothing.
-const FLAGS_RESERVED: u8 = 0xC0;
+const FLAGS_RESERVED: u8 = 0x80;
 
 /// What a connection's packets in one capture break, by frame.
 pub fn check(records: &Records, pmtu: Option<u32>) -> Vec<Violation> {

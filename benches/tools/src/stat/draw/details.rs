@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
 /// What each limit means, and what can be done: docs/observability.md has more of it.
-const MEANINGS: [(&str, &str); 10] = [
+const MEANINGS: [(&str, &str); 12] = [
     ("state", "it is before RTS, or in error: its completions say why"),
     ("nothing to send", "the application: everything posted is done"),
     ("no receive posted", "the peer's program posts too few receives"),
@@ -20,6 +20,8 @@ const MEANINGS: [(&str, &str); 10] = [
     ("reads under way", "the next request is fenced, or a READ or atomic more than max_rd_atomic"),
     ("no credit", "the window is full: a larger one helps if the round trip is long"),
     ("congestion window", "the congestion controller allows no more: look for CE marks and losses"),
+    ("peer's host", "the peer's host falls behind: give its program more processor time, or less work"),
+    ("paused", "its program has paused it"),
     ("acknowledgement", "everything is sent: a round trip"),
     ("its turn", "it waits for the engine, or for room in the port: poll more often, or poll=thread"),
 ];

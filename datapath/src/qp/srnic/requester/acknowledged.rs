@@ -4,8 +4,9 @@ use super::refused::{end_rnr, on_late_nak, on_refusal};
 use crate::qp::requester::{complete_acknowledged, disarm_if_idle, has_new_work, tell_if_drained};
 use crate::qp::send_stream::SendStream;
 use crate::qp::srnic::responder::on_read_ack;
-use crate::qp::{Qp, QpFlags, Units};
+use crate::qp::{Qp, QpFlags, Units, hear_host};
 use crate::qp_state::QpState;
+use crate::sched::SchedFlags;
 use crate::stream::{AckInfo, AckRefused};
 use wire::{AckFlags, Ackx, Aeth, Meta, NakCode, Packet, Psn, Syndrome};
 
@@ -62,7 +63,7 @@ pub(crate) fn on_acknowledge(mut qp: Qp<'_>, units: &mut Units, ack: &Acknowledg
         Err(AckRefused::Beyond) => return,
     };
     if acked > 0 {
-        on_progress(&mut qp, units, &ackx);
+        on_progress(&mut qp, units, &ackx, app_limited);
     }
     if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
         on_refusal(&mut qp, units, aeth.syndrome, info.next);
@@ -94,22 +95,28 @@ fn read_info(ack: &Acknowledgement) -> AckInfo {
     }
 }
 
-/// `una` moved of a queue pair whose WRITEs wait for each other, or of which a request is sampled.
+/// `una` moved of a queue pair whose WRITEs wait for each other, of which a request is sampled, or
+/// whose peer's host may have a rate.
 #[cold]
 #[inline(never)]
-fn on_rare_progress(qp: &mut Qp<'_>, host_delay_ns: u32) {
+fn on_rare_progress(qp: &mut Qp<'_>, units: &mut Units, host_delay_ns: u32, app_limited: bool) {
     if qp.hot.flags.contains(QpFlags::ORDERED_OVERLAP) {
         // It may have been waiting for what is acknowledged now; if not, it goes on waiting.
         qp.hot.flags.remove(QpFlags::READ_WAIT);
     }
     qp.cold.watched.host_delay_ns = host_delay_ns;
+    if qp.hot.sched.contains(SchedFlags::PACED) {
+        hear_host(qp, units, qp.cold.requests(), host_delay_ns, app_limited);
+    }
 }
 
 /// `una` moved: complete what is done, and go on after an RNR wait.
 #[inline(always)]
-fn on_progress(qp: &mut Qp<'_>, units: &mut Units, ackx: &Ackx) {
-    if qp.hot.flags.intersects(QpFlags::ORDERED_OVERLAP.union(QpFlags::WATCHED)) {
-        on_rare_progress(qp, ackx.ack_delay_ns());
+fn on_progress(qp: &mut Qp<'_>, units: &mut Units, ackx: &Ackx, app_limited: bool) {
+    if qp.hot.flags.intersects(QpFlags::ORDERED_OVERLAP.union(QpFlags::WATCHED))
+        || qp.hot.sched.contains(SchedFlags::PACED)
+    {
+        on_rare_progress(qp, units, ackx.ack_delay_ns(), app_limited);
     }
     complete_acknowledged(qp, units);
     if qp.hot.id.state == QpState::Err {

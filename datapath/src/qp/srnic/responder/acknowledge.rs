@@ -138,7 +138,7 @@ fn emit(qpc: &Qpc, owed: &Owed, answer: &Answer, units: &mut Units, frame: &mut 
         aeth: Aeth { syndrome: answer.syndrome, msn: qpc.rsp.completed.get() },
         meta: answer.echo.unwrap_or_else(|| owed.echo()),
         ackx: Ackx {
-            flags: answer.flags,
+            flags: answer.flags | owed.flags,
             sack_psn: answer.sack,
             ce_cnt: owed.ce_count,
             ack_delay: ack_delay_of_ns(units.now.since(owed.waits_since)),

@@ -2,7 +2,7 @@
 
 use super::respond::is_kept_back;
 use crate::counters::count;
-use crate::qp::{Qp, Units, fail};
+use crate::qp::{Qp, Units, fail, hear_host};
 use crate::sched::SchedFlags;
 use crate::stream::AckInfo;
 use wire::{Ackx, NakCode, Syndrome};
@@ -33,9 +33,13 @@ pub(crate) fn on_read_ack(qp: &mut Qp<'_>, units: &mut Units, info: AckInfo, ack
         // Its timer may be off because of a response that was kept back.
         responses.stream(qp.hot, &mut qp.cold.counters, id).arm(units);
     }
+    let is_idle = responses.is_idle();
+    if acked > 0 && qp.hot.responses_sched.contains(SchedFlags::PACED) {
+        hear_host(qp, units, id, ackx.ack_delay_ns(), app_limited);
+    }
     // After an error NAK, responses are served until they are acknowledged; then the queue pair
     // goes to ERR.
-    if qp.cold.refusal.is_some() && responses.is_idle() {
+    if qp.cold.refusal.is_some() && is_idle {
         fail(qp, units, None);
     } else {
         qp.wake(id, units);
