@@ -7,7 +7,7 @@ const EACH: usize = 2;
 fn matrix(attackers: &[&str], victims: &[&str], time_us: u32) -> Matrix {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let matrix = Matrix::standard().only(&names(attackers), &names(victims)).expect("they are there");
-    Matrix { time_us, lead_us: 100, ..matrix }
+    Matrix { time_us, ..matrix }
 }
 
 fn pairs(matrix: &Matrix) -> Vec<Pair> {
@@ -22,7 +22,7 @@ fn told(pairs: &[Pair], with: usize) -> String {
 /// Some of them, in seconds: `srnic isolate` plays all.
 #[test]
 fn victims_keep_their_share_with_tenants_and_not_without() {
-    let matrix = matrix(&["bulk", "tiny", "reordering"], &["write-64K", "send-4K", "read-8"], 150);
+    let matrix = matrix(&["bulk", "tiny", "reordering"], &["write-64K", "send-4K", "read-8"], 300);
     let pairs = pairs(&matrix);
     assert_eq!(pairs.len(), 9);
     assert!(pairs.iter().all(|pair| pair.holds()[1]), "{}", told(&pairs, 1));

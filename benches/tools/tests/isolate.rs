@@ -9,20 +9,20 @@ use support::{Ended, Place, Running, srnic};
 
 /// One that takes milliseconds to simulate.
 const SMALL: &str = "
-time_us = 30
+time_us = 100
 lead_us = 5
 [host]
 frame_ns = 50
 tx_ring = 16
 [[attacker]]
 name = 'crowd'
-workload = [{ qps = 16, sizes = 16384 }]
+workload = [{ qps = 16, sizes = 2048 }]
 [[attacker]]
 name = 'not-ready'
 workload = [{ op = 'send', sizes = 64, qps = 4, receives = 1, receive_ns = 100000 }]
 [[victim]]
 name = 'one'
-workload = [{ sizes = 16384 }]
+workload = [{ sizes = 2048 }]
 [[victim]]
 name = 'small'
 workload = [{ op = 'send', sizes = 64, qps = 4, receives = 64 }]
@@ -100,7 +100,7 @@ fn pairs_are_measured_on_two_processes() {
         positive(pair);
         positive(&pair["simulated"]);
     }
-    let control = SMALL.replace("[{ qps = 16, sizes = 16384 }]", "[{ op = 'create', pace_ns = 1 }]");
+    let control = SMALL.replace("[{ qps = 16, sizes = 2048 }]", "[{ op = 'create', pace_ns = 1 }]");
     fs::write(&matrix, control).expect("ours");
     let ended = isolate(&["--real", "--matrix", &matrix, "--attackers", "crowd", "--rounds", "1"]);
     ended.assert_failed(2, "create is played in virtual time only");
