@@ -8,8 +8,8 @@
 //! does. So every engine of a device must be driven: another one's frames may come in at its port.
 //!
 //! What is no packet of RoCE stays with whoever got it, who answers questions and pings; but who
-//! says where it is says it to all engines, and a datagram to a multicast group goes to all. Queue pair 1, that of connection managers, is one of
-//! each engine: its packets stay as well.
+//! says where it is says it to all engines, and a datagram to a multicast group goes to all. Queue
+//! pair 1, that of connection managers, is one of each engine: its packets stay as well.
 
 mod inbox;
 #[cfg(test)]

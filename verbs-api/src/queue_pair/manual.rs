@@ -71,15 +71,15 @@ impl ManualQueuePair {
         self.owned.post_datagram(datagram)
     }
 
-    /// A queue pair of type UD takes the datagrams that go to a multicast group, too (`ibv_attach_mcast`;
-    /// protocol.md 1.11), also those of this host and of itself. One that is a member stays one,
-    /// until it leaves or is dropped. Switches are told nothing: one that snoops IGMP or MLD needs
-    /// to be told that the group is here.
+    /// A queue pair of type UD takes the datagrams that go to a multicast group, too
+    /// (`ibv_attach_mcast`; protocol.md 1.11), also those of this host and of itself. One that is a
+    /// member stays one, until it leaves or is dropped. Switches are told nothing: one that snoops
+    /// IGMP or MLD needs to be told that the group is here.
     ///
     /// # Errors
-    /// [`Error::Group`]: it is of another type; the address is no multicast address, or of another family than the device's; the
-    /// device has as many groups as it can, or the group as many members; the port does not let
-    /// its frames through.
+    /// [`Error::Group`]: it is of another type; the address is no multicast address, or of another
+    /// family than the device's; the device has as many groups as it can, or the group as many
+    /// members; the port does not let its frames through.
     pub fn join_group(&mut self, group: IpAddr) -> Result<(), Error> {
         self.owned.life.join_group(group)
     }
