@@ -1,7 +1,7 @@
 //! Opening a device with several engines: a [`Device`] for each, on a queue of its own of the one
 //! port.
 
-use super::builder::{drawn, host_nonce};
+use super::builder::{configured, drawn};
 use super::{Device, DeviceBuilder, capture};
 use crate::error::Error;
 use crate::spec::{DeviceSpec, MemifDriver, Transport, driver_of_engine};
