@@ -4,6 +4,7 @@
 mod tests;
 
 use crate::memory::ProtectionDomainId;
+use core::net::IpAddr;
 use std::collections::VecDeque;
 use wire::Template;
 
@@ -19,6 +20,8 @@ pub(crate) struct Address {
     pub template: Template,
     /// The host is this very engine.
     pub loopback: bool,
+    /// It is a multicast group, of which this host may have members.
+    pub group: Option<IpAddr>,
     /// The UDP source port is that of a flow label; else it derives from the two QPNs.
     pub has_label: bool,
 }

@@ -140,6 +140,11 @@ counters! {
         drop_wire_mode,
         /// Packets whose opcode the queue pair does not take.
         drop_opcode_class,
+        /// Datagrams to a multicast group that no queue pair here is a member of.
+        drop_group,
+        /// Copies of datagrams to a multicast group, for members on the sender's host, that found
+        /// no room.
+        drop_group_copy,
         /// Packets from or to an address that is not the queue pair's, or in another VLAN.
         drop_address,
         /// Packets of another partition.

@@ -7,6 +7,7 @@ mod backlog;
 mod core;
 mod due;
 mod error;
+mod group;
 mod idle;
 mod loopback;
 mod prefetch;
@@ -22,7 +23,7 @@ pub use admin::{
     CQ_ENTRIES_MAX, EngineMemory, QpConfig, QpHandles, QpLimit, QpMemory, QpReport, SrqAttr, TenantReport,
     Usage,
 };
-pub use error::{CreateError, ModifyError};
+pub use error::{CreateError, GroupError, ModifyError};
 pub use watch::{LatencyReport, LimitTimes};
 
 use crate::port::Port;

@@ -9,6 +9,7 @@ pub mod counters;
 pub mod engine;
 mod event;
 mod frame;
+mod groups;
 pub mod latency;
 pub mod memory;
 pub mod neighbor;

@@ -172,8 +172,26 @@ pub trait Port {
         0
     }
 
+    /// Lets frames for these Ethernet addresses of multicast groups through, besides those for the
+    /// port's own and for everybody, and for no other groups if it can tell. A port without a
+    /// filter lets everything through.
+    ///
+    /// # Errors
+    /// [`FilterError`]; the addresses of the call before are let through then.
+    fn set_groups(&mut self, _macs: &[[u8; 6]]) -> Result<(), FilterError> {
+        Ok(())
+    }
+
     /// Counters since the port was made.
     fn stats(&self) -> PortStats;
+}
+
+/// A port does not let multicast frames through.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the port does not take in frames of multicast groups: {why}")]
+pub struct FilterError {
+    /// What refused it.
+    pub why: String,
 }
 
 /// The receive bursts of one turn: as long as they are full, until they have as many frames as the
@@ -240,6 +258,7 @@ impl<P: Port + ?Sized> Port for Box<P> {
         fn set_now(&mut self, now: Time);
         fn pass_on(&mut self, frame: &[u8]) -> bool;
         fn take_passed_on(&mut self) -> usize;
+        fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), FilterError>;
         fn stats(&self) -> PortStats;
     }
 }

@@ -5,6 +5,10 @@ pub(crate) const QPN_BITS: u32 = 24;
 /// QPN 0 and 1 are special queue pairs: each engine has its own.
 pub(crate) const FIRST_FREE_QPN: u32 = 2;
 
+/// The number that all members of a multicast group are sent to; no queue pair has it (protocol.md
+/// 1.11).
+pub const MULTICAST_QPN: u32 = (1 << QPN_BITS) - 1;
+
 /// Bits of a QPN that tell the lives of a slot apart, at least: so a slot does not have a number
 /// again before 16 others.
 const LIFE_BITS_MIN: u32 = 4;

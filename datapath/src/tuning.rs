@@ -53,6 +53,11 @@ pub const LAST_WORDS: usize = 256;
 /// acknowledged: its tail probe and its first retransmissions come within that.
 pub const LAST_WORD_LINGER: u64 = 20_000_000;
 
+/// Multicast groups that queue pairs of a device can be members of.
+pub const GROUPS: usize = 1024;
+/// Members of a multicast group: a datagram is copied for each, within one turn.
+pub const GROUP_MEMBERS: usize = 64;
+
 /// Frames of two queue pairs of one engine to each other that can wait.
 pub const LOOPBACK_FRAMES: usize = 64;
 

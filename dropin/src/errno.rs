@@ -38,10 +38,11 @@ impl From<Error> for Errno {
 
 impl From<&Error> for Errno {
     fn from(error: &Error) -> Self {
-        use verbs_api::{CreateError, ModifyError, PostError, RegisterError};
+        use verbs_api::{CreateError, GroupError, ModifyError, PostError, RegisterError};
         Self(match error {
             Error::Post(PostError::QueueFull { .. })
             | Error::Create(CreateError::Exhausted { .. })
+            | Error::Group(GroupError::Full { .. })
             | Error::Register(RegisterError::Full(_) | RegisterError::OutOfMemory { .. }) => libc::ENOMEM,
             Error::Inaccessible { .. } => libc::EFAULT,
             Error::RegionShared => libc::EBUSY,

@@ -2,7 +2,8 @@
 
 use crate::abi::{self, PthreadCond, PthreadMutex, QpAttr, QpInitAttr, QpInitAttrEx, init};
 use crate::acks::Acks;
-use crate::argument::{Argument, Handle, In, Out};
+use crate::address::ip_of;
+use crate::argument::{Argument, In, Out};
 use crate::context::Context;
 use crate::cq::{Cq, CqState};
 use crate::ece;
@@ -199,6 +200,9 @@ exports! {
 
     fn ibv_destroy_qp(qp: Taken<Qp>) -> c_int = both {
         let pair = qp.get();
+        if pair.pair.is_in_group() {
+            return Err(Errno::BUSY);
+        }
         pair.pd.context.engine.listeners.remove(Target::Qp(pair.pair.qpn()));
         pair.acks.wait();
         if pair.pair.qp_type() == QpType::Rc && matches!(pair.pair.state(), QpState::Rts | QpState::Sqd) {
@@ -212,12 +216,12 @@ exports! {
         if qp.is_extended { Ok(qp.address().cast()) } else { Err(Errno::INVALID) }
     }
 
-    fn ibv_attach_mcast(_qp: Handle<abi::Qp>, _gid: Handle<abi::Gid>, _lid: u16) -> c_int = both {
-        Err(Errno::NOT_SUPPORTED)
+    fn ibv_attach_mcast(qp: &Qp, gid: In<abi::Gid>, _lid: u16) -> c_int = both {
+        qp.pair.join_group(ip_of(gid.get().bytes)).map_err(|error| explain("ibv_attach_mcast", error))
     }
 
-    fn ibv_detach_mcast(_qp: Handle<abi::Qp>, _gid: Handle<abi::Gid>, _lid: u16) -> c_int = both {
-        Err(Errno::NOT_SUPPORTED)
+    fn ibv_detach_mcast(qp: &Qp, gid: In<abi::Gid>, _lid: u16) -> c_int = both {
+        Ok(qp.pair.leave_group(ip_of(gid.get().bytes))?)
     }
 }
 

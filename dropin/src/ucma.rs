@@ -7,7 +7,7 @@
 //! | a command's bytes, and the program's memory | `command`, `user` |
 //! | the open descriptors, their events, and all identifiers | `channel`, `table` |
 //! | an identifier: its addresses, its connection | `id`, `inbox`, `ports`, `places` |
-//! | commands | `bind`, `query`, `connect`, `attributes`, `events`, `options` |
+//! | commands | `bind`, `query`, `connect`, `attributes`, `events`, `groups`, `options` |
 //! | what two ends have agreed on, for their queue pairs | `agreements` |
 
 mod agreements;
@@ -18,6 +18,7 @@ mod channel;
 mod command;
 mod connect;
 mod events;
+mod groups;
 mod id;
 mod inbox;
 mod options;

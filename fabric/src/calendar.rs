@@ -145,6 +145,12 @@ impl Calendar {
         if self.present.last()?.at < until { self.present.pop() } else { None }
     }
 
+    /// The event that comes so many after the next one, if that is known already.
+    #[must_use]
+    pub fn ahead(&self, events: usize) -> Option<Event> {
+        self.present.len().checked_sub(events + 1).map(|place| self.present[place])
+    }
+
     /// When the next event happens.
     #[must_use]
     pub fn next_at(&self) -> Option<Ps> {

@@ -187,6 +187,17 @@ impl Fabric {
         own.map(|(number, (record, active))| u64::from(self.acknowledged_of(number, record, *active))).sum()
     }
 
+    /// Packets of data of all flows whose senders know that they have arrived, each once.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        let flows = self.flows.iter().zip(&self.active).enumerate();
+        let mtu = self.config.host.mtu();
+        let of = |(number, (record, active)): (usize, (&FlowRecord, &Option<Active>))| {
+            u64::from(self.acknowledged_of(number, record, *active).div_ceil(mtu))
+        };
+        flows.map(of).sum()
+    }
+
     fn acknowledged_of(&self, number: usize, record: &FlowRecord, active: Option<Active>) -> u32 {
         let host = self.shard(Node::Host(record.from)).host(record.from);
         match active {

@@ -240,6 +240,8 @@ mod tests {
             mtu = 4096
             control = "line"
             turn_ns = 100
+            notify_gap_us = 0
+            cut_gap_us = 4
             [switch]
             buffer_bytes = 1_000_000
             mark_bytes = 50_000
@@ -252,6 +254,7 @@ mod tests {
         assert_eq!(plan.config().flow_max, 5000);
         let HostConfig::Model(host) = plan.host() else { panic!("a model") };
         assert_eq!((host.mtu.bytes(), host.turn), (4096, Ps::from_ns(100)));
+        assert_eq!((host.notify_gap, host.cut_gap), (Ps(0), Ps::from_ns(4000)));
         let switch = plan.config().switch;
         assert_eq!(
             (switch.pool, switch.pfc.map(|pfc| pfc.pool), switch.marks.from),
@@ -264,6 +267,19 @@ mod tests {
     fn a_file_may_be_short() {
         let plan = plan("topology.hosts = 16").expect("a plan");
         assert_eq!((plan.scheme, plan.topology.hosts(), plan.workloads.len()), (Scheme::Srnic, 16, 1));
+    }
+
+    /// Engines have the recovery contexts of the engine's default where they are few, unless a file
+    /// says otherwise.
+    #[test]
+    fn recovery_contexts_are_as_many_as_fit() {
+        let contexts = |text: &str| match plan(text).expect("a plan").host() {
+            HostConfig::Engine(host) => host.recovery_contexts,
+            HostConfig::Model(_) => 0,
+        };
+        assert_eq!(contexts("topology.hosts = 64"), 64);
+        assert_eq!(contexts("topology.hosts = 256"), 2);
+        assert_eq!(contexts("topology.hosts = 256\n[host]\nrecovery_contexts = 5"), 5);
     }
 
     #[test]
@@ -288,6 +304,8 @@ mod tests {
         assert!(link("between = ['h0-1', 's0']\ngbps = 100\nloss = 1.5").contains("from 0 up to 1"));
         assert!(refused("[topology]\nhosts = 16\n[host]\nmtu = 1000").contains("one of 256, 512"));
         assert!(refused("[topology]\nhosts = 16\n[host]\nwindow = 0").contains("from 1 to"));
+        let contexts = "topology.hosts = 16\n[host]\nrecovery_contexts = 0";
+        assert!(refused(contexts).contains("recovery_contexts must not be 0"));
         assert!(refused("[topology]\nhosts = 16\n[host]\ncongestion = 'bbr'").contains("dctcp"));
     }
 }

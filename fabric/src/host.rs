@@ -7,11 +7,12 @@ pub mod model;
 use crate::clock::Ps;
 use crate::ideal::Frames;
 use crate::memory::SharedMemory;
-use crate::packet::Packets;
+use crate::packet::{List, Packets};
 use crate::port::Arena;
 use datapath::engine::{ConfigError, CreateError, ModifyError};
 use datapath::memory::RegisterError;
 use datapath::port::Port;
+use datapath::prefetch;
 use datapath::queue::{PostError, WcStatus};
 use engine::{End, EngineHost, EngineHostConfig};
 use model::{ModelConfig, ModelHost};
@@ -155,6 +156,10 @@ pub struct Host {
     pub turn_at: Ps,
     /// It is busy until then.
     pub busy_until: Ps,
+    /// Frames that have arrived, and when the first of them did. They are here, apart from the
+    /// transport, since many come between two turns.
+    inbox: List,
+    inbox_since: Ps,
     transport: Transport,
 }
 
@@ -175,7 +180,8 @@ impl Host {
             }
             HostConfig::Model(config) => Transport::Model(Box::new(ModelHost::new(number)), config),
         };
-        Ok(Self { turn_at: Ps::NEVER, busy_until: Ps(0), transport })
+        let inbox = List::default();
+        Ok(Self { turn_at: Ps::NEVER, busy_until: Ps(0), inbox, inbox_since: Ps(0), transport })
     }
 
     /// The host with the engine; `None`: it has a model.
@@ -215,14 +221,20 @@ impl Host {
 
     /// A packet has arrived.
     pub fn receive(&mut self, now: Ps, packets: &mut Packets, packet: u32) {
-        match &mut self.transport {
-            Transport::Engine(host) => {
-                if host.engine.port().inbox.len == 0 {
-                    host.engine.note_drained(now.to_time());
-                }
-                host.engine.port_mut().inbox.push(packets, packet);
-            }
-            Transport::Model(host, _) => host.inbox.push(packets, packet),
+        if self.inbox.len == 0 {
+            self.inbox_since = now;
+        }
+        self.inbox.push(packets, packet);
+    }
+
+    /// Starts to fetch what a turn needs first.
+    pub fn prefetch(&self, packets: &Packets) {
+        match &self.transport {
+            Transport::Engine(host) => prefetch::read_all(&host.engine),
+            Transport::Model(host, _) => prefetch::read_all(&**host),
+        }
+        if let Some(first) = self.inbox.first() {
+            packets.prefetch(first);
         }
     }
 
@@ -230,12 +242,17 @@ impl Host {
     pub fn turn(&mut self, now: Ps, mut arena: Box<Arena>, room: u32) -> Option<Box<Arena>> {
         match &mut self.transport {
             Transport::Engine(host) => {
-                host.engine.port_mut().begin(arena, room);
+                if self.inbox.len > 0 {
+                    host.engine.note_drained(self.inbox_since.to_time());
+                }
+                host.engine.port_mut().begin(arena, self.inbox, room);
                 host.engine.turn(now.to_time());
-                host.engine.port_mut().end()
+                let (arena, inbox) = host.engine.port_mut().end()?;
+                self.inbox = inbox;
+                Some(arena)
             }
             Transport::Model(host, config) => {
-                host.turn(config, now, &mut arena, room);
+                host.turn(config, now, (&mut self.inbox, &mut arena), room);
                 Some(arena)
             }
         }
@@ -244,13 +261,13 @@ impl Host {
     /// When it takes its next turn.
     #[must_use]
     pub fn next(&self) -> Next {
-        let (waiting, refused) = match &self.transport {
-            Transport::Engine(host) => (host.engine.port().inbox.len, host.engine.port().refused),
-            Transport::Model(host, _) => (host.inbox.len, host.refused),
-        };
-        if waiting > 0 {
+        if self.inbox.len > 0 {
             return Next::Soon;
         }
+        let refused = match &self.transport {
+            Transport::Engine(host) => host.engine.port().refused,
+            Transport::Model(host, _) => host.refused,
+        };
         if refused {
             return Next::Room;
         }

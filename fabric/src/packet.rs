@@ -2,6 +2,7 @@
 
 use crate::memory::FILL;
 use datapath::port::fault::mark_ce;
+use datapath::prefetch;
 
 /// First bytes of a frame that are kept as they are. All headers, and the whole of every
 /// acknowledgement, lie in them.
@@ -153,6 +154,16 @@ impl Packets {
         &mut self.metas[index as usize]
     }
 
+    /// Starts to fetch what switches look at of a packet.
+    pub fn prefetch_meta(&self, index: u32) {
+        prefetch::read_all(&self.metas[index as usize]);
+    }
+
+    /// Starts to fetch what a packet's frame is made of.
+    pub fn prefetch(&self, index: u32) {
+        prefetch::read_all(&self.folded[index as usize]);
+    }
+
     /// Packets in flight now.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -218,9 +229,15 @@ impl List {
         self.len += 1;
     }
 
+    /// The first packet.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        (self.len > 0).then_some(self.first)
+    }
+
     /// Takes the first packet.
     pub fn pop(&mut self, packets: &Packets) -> Option<u32> {
-        let index = (self.len > 0).then_some(self.first)?;
+        let index = self.first()?;
         self.first = packets.meta(index).next;
         self.len -= 1;
         Some(index)

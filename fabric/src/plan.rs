@@ -9,8 +9,18 @@ use crate::summary::{Row, Summary};
 use crate::switch::{Marks, SwitchConfig};
 use crate::topology::Topology;
 use crate::workload::{Sizes, Workload, WorkloadError, arrivals};
+use datapath::engine::EngineConfig;
 use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy};
 use wire::Pmtu;
+
+/// Hosts up to which their engines have as many recovery contexts as the engine has by default.
+const CONTEXTS_HOSTS: u32 = 64;
+
+/// Recovery contexts of each engine of a network, if nobody says: as many as the engine has by
+/// default, which take 5 MB a host, or 2 where hosts are many.
+fn recovery_contexts(hosts: u32) -> u32 {
+    if hosts <= CONTEXTS_HOSTS { EngineConfig::default().recovery_contexts } else { 2 }
+}
 
 /// How often a run says where it stands, in virtual time.
 const STEP: Ps = Ps::from_ns(5_000);
@@ -53,8 +63,14 @@ pub struct Changes {
     pub tuning: Option<CongestionTuning>,
     /// How the engine repairs losses.
     pub recovery: Option<RecoveryPolicy>,
+    /// Streams of an engine that can be in Recovery at once.
+    pub recovery_contexts: Option<u32>,
     /// What limits the rate of a model.
     pub control: Option<Control>,
+    /// Least time between two notifications of a flow, by receivers of models.
+    pub notify_gap: Option<Ps>,
+    /// Least time between two cuts of a flow's rate, by senders of models.
+    pub cut_gap: Option<Ps>,
     /// Path MTU.
     pub mtu: Option<Pmtu>,
     /// Bytes of a message of the engine, and how many of a flow are posted at once.
@@ -107,12 +123,16 @@ impl Plan {
                 host.congestion = changes.congestion.unwrap_or(host.congestion);
                 host.tuning = changes.tuning.unwrap_or(host.tuning);
                 host.recovery = changes.recovery.unwrap_or(host.recovery);
+                host.recovery_contexts =
+                    changes.recovery_contexts.unwrap_or_else(|| recovery_contexts(self.topology.hosts()));
                 host.mtu = changes.mtu.unwrap_or(host.mtu);
                 (host.message, host.depth) = changes.messages.unwrap_or((host.message, host.depth));
                 host.turn = changes.turn.unwrap_or(host.turn);
             }
             HostConfig::Model(host) => {
                 host.control = changes.control.unwrap_or(host.control);
+                host.notify_gap = changes.notify_gap.unwrap_or(host.notify_gap);
+                host.cut_gap = changes.cut_gap.unwrap_or(host.cut_gap);
                 host.mtu = changes.mtu.unwrap_or(host.mtu);
                 host.turn = changes.turn.unwrap_or(host.turn);
             }
@@ -209,6 +229,7 @@ impl Plan {
                 .map(|(number, _)| (Summary::of(fabric, self.warm_up, Some(number)), rates.gbps(number)))
                 .collect(),
             busiest: fabric.busiest(),
+            packets: fabric.packets(),
             lost: fabric.links().iter().map(|link| u64::from(link.lost)).sum(),
             switches: fabric.switch_stats(),
             hash: fabric.hash(),

@@ -40,8 +40,8 @@ impl Arena {
 pub struct FoldingPort {
     caps: PortCaps,
     arena: Option<Box<Arena>>,
-    /// Frames that have arrived.
-    pub inbox: List,
+    /// Frames that have arrived and that its engine has not taken yet, during a turn.
+    inbox: List,
     /// Frames that the transmit ring still takes.
     pub room: u32,
     /// The engine asked for a slot and there was none.
@@ -65,16 +65,17 @@ impl FoldingPort {
         }
     }
 
-    /// Gives the port the arena for a turn, and room for so many frames.
-    pub fn begin(&mut self, arena: Box<Arena>, room: u32) {
+    /// Gives the port the arena for a turn, what has arrived, and room for so many frames.
+    pub fn begin(&mut self, arena: Box<Arena>, inbox: List, room: u32) {
         self.arena = Some(arena);
+        self.inbox = inbox;
         self.room = room;
         self.refused = false;
     }
 
-    /// Takes the arena back.
-    pub fn end(&mut self) -> Option<Box<Arena>> {
-        self.arena.take()
+    /// Takes the arena back, and what the engine has left of what had arrived.
+    pub fn end(&mut self) -> Option<(Box<Arena>, List)> {
+        Some((self.arena.take()?, core::mem::take(&mut self.inbox)))
     }
 }
 

@@ -120,6 +120,8 @@ const MODEL: ModelConfig = ModelConfig {
     timer_short: Ps::from_ns(100_000),
     timer_long: Ps::from_ns(320_000),
     packets_per_ack: 1,
+    notify_gap: Ps::from_ns(50_000),
+    cut_gap: Ps(0),
     turn: Ps::from_ns(1),
     ring: 2,
     ps_per_byte: 80,

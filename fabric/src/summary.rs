@@ -20,6 +20,8 @@ pub struct Row {
     /// The part of the time, from the first flow to the end of the last, in which the busiest host
     /// sent.
     pub busiest: f64,
+    /// Packets of data whose arrival their senders know of, each once.
+    pub packets: u64,
     /// Frames lost on links.
     pub lost: u64,
     /// All its switches together.

@@ -364,20 +364,17 @@ impl EthPort {
         Ok(())
     }
 
-    /// Takes in frames for these multicast addresses, too. A NIC then takes in those for every
-    /// group, or for every address if its driver knows no better; shared memory filters nothing in
-    /// the first place.
+    /// Takes in frames for these multicast addresses, too, in place of those of the call before. A
+    /// NIC then takes in those for every group from now on, or for every address if its driver
+    /// knows no better; shared memory filters nothing in the first place.
     ///
     /// # Errors
     /// [`PortError::Operation`], [`PortError::Interface`].
     pub fn join(&mut self, groups: &[[u8; 6]]) -> Result<(), PortError> {
-        if groups.is_empty() {
-            return Ok(());
-        }
         if let Some(interface) = &mut self.wiring.carrier {
             return interface.join(groups);
         }
-        if !matches!(self.wiring.device, Device::Pci { .. }) {
+        if groups.is_empty() || !matches!(self.wiring.device, Device::Pci { .. }) {
             return Ok(());
         }
         let pass = self.pass();

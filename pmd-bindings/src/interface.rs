@@ -93,13 +93,18 @@ impl Interface {
     }
 
     /// Lets frames for these Ethernet addresses, of multicast groups, through its filter for as
-    /// long as this lives.
+    /// long as this lives, in place of those of the call before.
     ///
     /// # Errors
     /// [`PortError::Interface`] if the kernel refuses: it takes the right to use packet sockets.
     pub fn join(&mut self, groups: &[[u8; 6]]) -> Result<(), PortError> {
+        if groups.is_empty() {
+            self.groups = None;
+            return Ok(());
+        }
         self.groups = Some(self.member(groups).map_err(|cause| {
-            error(&self.name, &format!("it cannot listen to multicast addresses, which IPv6 needs: {cause}"))
+            let why = format!("it cannot listen to multicast addresses, which IPv6 and groups need: {cause}");
+            error(&self.name, &why)
         })?);
         Ok(())
     }

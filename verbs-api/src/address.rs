@@ -38,7 +38,7 @@ pub(crate) fn resolved<T>(device: &Device, attempt: impl Fn() -> Result<T, Error
     }
 }
 
-/// The handle of a host that datagrams go to (`ibv_ah`); made by
+/// The handle of a host, or of a multicast group, that datagrams go to (`ibv_ah`); made by
 /// [`ProtectionDomain::create_ah_to`].
 ///
 /// Keep it until what was sent by it has completed: a request that finds its handle gone fails with
@@ -65,7 +65,10 @@ impl Drop for AddressHandle {
 
 impl ProtectionDomain {
     /// A handle of a host, for datagrams of this domain's queue pairs. Runs the engine until the
-    /// host's Ethernet address is known.
+    /// host's Ethernet address is known. Or of a multicast group ([`Datagram::to_group`]), whose
+    /// Ethernet address follows from its own.
+    ///
+    /// [`Datagram::to_group`]: crate::Datagram::to_group
     ///
     /// # Errors
     /// As [`ProtectionDomain::create_ah`].
@@ -74,8 +77,8 @@ impl ProtectionDomain {
         self.create_ah(&AddressVector { src_ip, dst_ip: host, ..AddressVector::default() })
     }
 
-    /// A handle for datagrams to the host that an address vector names (`ibv_create_ah`). The
-    /// vector also has the code point, the hop limit and the flow label.
+    /// A handle for datagrams to the host, or the multicast group, that an address vector names
+    /// (`ibv_create_ah`). The vector also has the code point, the hop limit and the flow label.
     ///
     /// # Errors
     /// [`Error::Create`]: the address vector makes no sense, nobody answers for the address, or
@@ -92,6 +95,11 @@ impl AddressHandle {
     #[must_use]
     pub const fn address_vector(&self) -> &AddressVector {
         &self.av
+    }
+
+    /// Whether it names a multicast group.
+    pub(crate) const fn is_group(&self) -> bool {
+        self.av.dst_ip.is_multicast()
     }
 
     pub(crate) const fn key(&self) -> AddressKey {

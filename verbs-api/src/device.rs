@@ -3,6 +3,7 @@
 mod attributes;
 mod builder;
 mod capture;
+mod costs;
 mod drain;
 mod engines;
 mod link;

@@ -4,7 +4,7 @@ use crate::cm::ConnectionError;
 use crate::endpoint::EndpointError;
 use crate::spec::SpecError;
 use core::time::Duration;
-use datapath::engine::{ConfigError, CreateError, ModifyError};
+use datapath::engine::{ConfigError, CreateError, GroupError, ModifyError};
 use datapath::memory::RegisterError;
 use datapath::port::LinkDown;
 use datapath::qp::state::QpType;
@@ -83,6 +83,14 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The file of `costs=` could not be read, or has no costs.
+    #[error("the costs of operations cannot be had from {}: {why}; `srnic calibrate` writes such a file", path.display())]
+    Costs {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The operating system gave no random numbers.
     #[error("the operating system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -118,6 +126,9 @@ pub enum Error {
     /// A queue pair was not connected.
     #[error(transparent)]
     Connect(#[from] ModifyError),
+    /// A queue pair did not join a multicast group, or leave it.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// The link of a device did not come up within the time that the caller gave.
     #[error("the link did not come up within {limit:?}: {why}")]
     LinkDown {
@@ -214,8 +225,10 @@ pub enum Error {
     /// Asynchronous events cannot be waited for.
     #[error("the descriptor of asynchronous events: {0}")]
     Events(#[source] io::Error),
-    /// A datagram to a queue pair that cannot be.
-    #[error("a datagram to queue pair {qpn:#x}; numbers of queue pairs are 0x1 to 0xfffffe")]
+    /// A datagram to a queue pair that cannot be, or to one of a multicast group.
+    #[error(
+        "a datagram to queue pair {qpn:#x}; numbers of queue pairs are 0x1 to 0xfffffe, and of a multicast group's members 0xffffff"
+    )]
     DatagramTo {
         /// The number of the queue pair.
         qpn: u32,

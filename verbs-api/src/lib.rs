@@ -19,6 +19,7 @@
 //! | `ibv_get_async_event`, `async_fd` | [`Device::poll_event`], [`Device::wait_event`], [`Device::event_fd`] |
 //! | `ibv_wc_status_str` | [`WcStatus`] shown as text: what happened, and what to do |
 //! | `ibv_create_ah`, `IBV_QPT_UD` | [`ProtectionDomain::create_ah`], [`ProtectionDomain::ud_queue_pair`], [`UdQueuePair::post_send`] |
+//! | `ibv_attach_mcast`, `ibv_detach_mcast` | [`UdQueuePair::join_group`], [`UdQueuePair::leave_group`], [`Datagram::to_group`] |
 //! | `ibv_alloc_mw`, `ibv_bind_mw` | [`ProtectionDomain::alloc_window`], [`MemoryWindow::bind`] |
 //! | `ibv_create_srq`, `ibv_post_srq_recv` | [`ProtectionDomain::create_srq`], [`SharedReceiveQueue::post_recv`] |
 //! | `ibv_modify_srq`, `ibv_query_srq` | [`SharedReceiveQueue::arm_limit`], [`SharedReceiveQueue::query`] |
@@ -124,8 +125,8 @@ pub use cm::{
 pub use completion::{CompletionChannel, CompletionQueue};
 pub use datapath::counters::{Counters, QpCounters};
 pub use datapath::engine::{
-    AckTiming, AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, LatencyReport, LimitTimes,
-    ModifyError, QpLimit, QpReport, SrqAttr, TenantReport, Turn, Usage,
+    AckTiming, AsyncEvent, ConfigError, CreateError, EngineConfig, EngineMemory, GroupError, LatencyReport,
+    LimitTimes, ModifyError, QpLimit, QpReport, SrqAttr, TenantReport, Turn, Usage,
 };
 pub use datapath::latency::{
     Key, LatencyConfig, Operations, Part, Parts, QUANTILES, Quantiles, Sample, Slow, SlowOperations,
@@ -133,13 +134,13 @@ pub use datapath::latency::{
 pub use datapath::memory::{Access, Backing, RegisterError, WindowType};
 pub use datapath::port::fault::FaultStats;
 pub use datapath::port::options::{Keys, OptionError};
-pub use datapath::port::{LinkDown, Port, PortStats};
+pub use datapath::port::{FilterError, LinkDown, Port, PortStats};
 pub use datapath::qp::attr::{
     AddressVector, CongestionAlgorithm, CongestionTuning, LossResponse, QpAttr, QpAttrMask, RecoveryPolicy,
     WriteOrder,
 };
 pub use datapath::qp::state::{QpState, QpType};
-pub use datapath::qpn::EngineId;
+pub use datapath::qpn::{EngineId, MULTICAST_QPN};
 pub use datapath::queue::{
     Completion, PostError, QueueCaps, RecvRequest, SendData, Sge, SrqCaps, WcFlags, WcOpcode, WcStatus,
 };

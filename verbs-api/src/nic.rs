@@ -4,7 +4,8 @@ use crate::bell::Bell;
 use crate::completion::ChannelShared;
 use crate::events::Events;
 use crate::wake_deadline::WakeDeadline;
-use datapath::engine::{AsyncEvent, Core, CreateError, Engine, Turn};
+use core::net::IpAddr;
+use datapath::engine::{AsyncEvent, Core, CreateError, Engine, GroupError, Turn};
 use datapath::port::fault::FaultStats;
 use datapath::port::{LinkDown, Port, PortStats, Rest};
 use datapath::queue::{CompletionQueue, Handed};
@@ -69,6 +70,9 @@ pub(crate) trait Nic: Send {
         hears: Option<Hears>,
     ) -> Result<(u32, CompletionQueue), CreateError>;
     fn destroy_cq(&mut self, number: u32);
+    /// As of [`Engine`]: the port lets the group's frames through, too.
+    fn join_group(&mut self, qpn: u32, group: IpAddr) -> Result<(), GroupError>;
+    fn leave_group(&mut self, qpn: u32, group: IpAddr) -> Result<(), GroupError>;
 }
 
 /// An engine, and how its port tells what its faults did.
@@ -235,5 +239,13 @@ impl<P: Port + Send> Nic for Driven<P> {
         if let Some(Hears::Channel(channel)) = self.hears.get_mut(number as usize).and_then(Option::take) {
             channel.forget(number);
         }
+    }
+
+    fn join_group(&mut self, qpn: u32, group: IpAddr) -> Result<(), GroupError> {
+        self.engine.join_group(qpn, group)
+    }
+
+    fn leave_group(&mut self, qpn: u32, group: IpAddr) -> Result<(), GroupError> {
+        self.engine.leave_group(qpn, group)
     }
 }

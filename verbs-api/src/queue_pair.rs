@@ -26,10 +26,11 @@ use crate::shared_receive::SrqShared;
 use crate::trace;
 use crate::work_request::{Datagram, SendRequest};
 use core::mem::offset_of;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
+use datapath::qpn::MULTICAST_QPN;
 use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendQueue};
 use std::sync::Arc;
 use wire::Pmtu;
@@ -111,6 +112,19 @@ impl Life {
         limited.unwrap_or(window)
     }
 
+    pub fn join_group(&self, group: IpAddr) -> Result<(), Error> {
+        Ok(self.device().own_nic()?.join_group(self.qpn, group)?)
+    }
+
+    pub fn leave_group(&self, group: IpAddr) -> Result<(), Error> {
+        Ok(self.device().own_nic()?.leave_group(self.qpn, group)?)
+    }
+
+    /// Whether it is a member of a multicast group.
+    pub fn is_in_group(&self) -> bool {
+        self.device().nic().is_some_and(|nic| nic.core().is_in_group(self.qpn))
+    }
+
     /// The attributes of the queue pair and its state.
     pub fn query(&self) -> QpAttr {
         let Some(nic) = self.device().nic() else {
@@ -158,7 +172,8 @@ impl Owned {
             return Err(Error::OtherDevice { what: "address handle" });
         }
         let qpn = datagram.qpn();
-        if !(1..=QPN_MAX).contains(&qpn) {
+        let fits = if datagram.to.is_group() { qpn == MULTICAST_QPN } else { (1..=QPN_MAX).contains(&qpn) };
+        if !fits {
             return Err(Error::DatagramTo { qpn });
         }
         self.post_send(&datagram.request)

@@ -159,6 +159,7 @@ pub enum Hugepages {
 /// | `slow` | a time such as `1ms`: a sampled operation that takes longer is kept with the state of its queue pair; with `latency=64` unless that is given | none is |
 /// | `host_marks` | a time such as `20us`: what waits longer in the port counts as marked by a switch, so that senders slow down ([`DeviceBuilder::host_marks_ns`](crate::DeviceBuilder::host_marks_ns)) | never |
 /// | `host_target` | a time such as `20us` up to 4.19 ms: a peer host that takes longer is sent to at a rate ([`DeviceBuilder::host_rates`](crate::DeviceBuilder::host_rates)) | windows alone decide |
+/// | `costs` | a file of `srnic calibrate`: what operations cost of the caps of tenants | [`DeviceBuilder::costs`](crate::DeviceBuilder::costs) |
 /// | `stat` | a path such as `/run/srnic.stat`, or a TCP address ([`StatAddress`]): where `srnic stat` and Prometheus look in | nowhere |
 ///
 /// `FAULTS` are those of [`FaultConfig`].
@@ -191,6 +192,8 @@ pub struct DeviceSpec {
     pub host_marks_ns: Option<u32>,
     /// Nanoseconds that a peer host may take without being sent to at a rate.
     pub host_target_ns: Option<u32>,
+    /// The file that says what operations cost of the caps of tenants.
+    pub costs: Option<PathBuf>,
     /// Where `srnic stat` and Prometheus can ask for counters.
     pub stat: Option<StatAddress>,
     /// Faults around the port.

@@ -1,6 +1,7 @@
 //! Send work requests, built from what they do.
 
 use crate::address::AddressHandle;
+use datapath::qpn::MULTICAST_QPN;
 use datapath::queue::{self, DatagramAddress, SendData, SendFlags, SendOpcode, Sge};
 
 /// A byte of the peer's memory, and the key that opens it.
@@ -160,6 +161,13 @@ impl<'a> Datagram<'a> {
         let address = DatagramAddress { handle: to.key(), qpn };
         let addr = RemoteAddr { addr: address.to_word(), rkey: qkey };
         Self { request: SendRequest::new(SendOpcode::Send, data, addr), to }
+    }
+
+    /// `data`, to all members of the multicast group that `to` names whose Q_Key is `qkey`, those
+    /// of this host included.
+    #[must_use]
+    pub const fn to_group(data: SendData<'a>, to: &'a AddressHandle, qkey: u32) -> Self {
+        Self::new(data, to, MULTICAST_QPN, qkey)
     }
 
     /// The queue pair that it goes to.

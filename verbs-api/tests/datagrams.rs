@@ -220,7 +220,7 @@ fn a_send_that_cannot_be_sent_stops_sends_only(driver: Driver) {
         one.pair.post_send(&bad.id(100 + round)).expect("posted");
         drop(lost);
         if round > 0 {
-            one.pair.resume().expect("SQD to RTS");
+            one.pair.resume_after_error().expect("SQD to RTS");
         }
         let failed = complete(&mut one, &two);
         let status = if round == 0 { WcStatus::LocProtErr } else { WcStatus::LocQpOpErr };
@@ -233,7 +233,7 @@ fn a_send_that_cannot_be_sent_stops_sends_only(driver: Driver) {
         two.pair.post_send(&Datagram::new(SendData::Inline(b"in"), &back, one.pair.qpn(), QKEY)).expect("posted");
         assert_eq!(complete(&mut one, &two).wr_id, 5);
         // Until it is told to go on.
-        one.pair.resume().expect("SQE to RTS");
+        one.pair.resume_after_error().expect("SQE to RTS");
         two.receive(6, &[]);
         let gather = [source.slice(..4).expect("inside")];
         one.pair.post_send(&Datagram::new(SendData::Gather(&gather), &to, two.pair.qpn(), QKEY).id(2).signaled()).expect("posted");

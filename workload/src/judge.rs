@@ -100,7 +100,7 @@ struct Explained {
     doubled: u64,
     /// Nothing is to go wrong, and nothing waits in vain.
     calm: bool,
-    /// Requests may find no receive.
+    /// Requests may find no receive, or wait for reasons that are not judged.
     short: bool,
 }
 
@@ -121,12 +121,16 @@ impl Explained {
                     || entry.receive_ns > 0
                     || entry.service == Service::Uc)
         };
+        // Who attacks, and whom a policy or a slow host holds back, is measured and not judged.
+        let special = !scenario.tenant.is_empty()
+            || scenario.host.takes_time()
+            || scenario.workload.iter().any(Entry::is_hostile);
         Self {
             harmed: lost + damaged + late,
             damaged,
             doubled,
-            calm: overflowed == 0 && any.iter().all(|part| *part == 0.0),
-            short: scenario.workload.iter().any(short),
+            calm: !special && overflowed == 0 && any.iter().all(|part| *part == 0.0),
+            short: special || scenario.workload.iter().any(short),
         }
     }
 }
@@ -136,7 +140,8 @@ impl Explained {
 pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Vec<Finding> {
     let explained = Explained::new(scenario, outcome);
     let mut found = Vec::new();
-    for (entry, told) in scenario.workload.iter().zip(&outcome.entries) {
+    let well_meant = scenario.workload.iter().zip(&outcome.entries).filter(|(entry, _)| !entry.is_hostile());
+    for (entry, told) in well_meant {
         entry_alone(scenario, entry, told, &explained, &mut found);
     }
     let mut note = |kind, wrong: bool, words: String| {

@@ -14,6 +14,7 @@
 //! # Ok::<(), srnic_workload::scenario::ScenarioError>(())
 //! ```
 
+pub mod isolate;
 pub mod judge;
 #[cfg(feature = "planted")]
 pub mod planted;

@@ -1,14 +1,20 @@
 //! Plays a scenario in virtual time, with the engine that runs on the wire.
 
+mod domains;
 mod flow;
+mod harm;
+mod storm;
 
-use crate::scenario::{Faults, Host, Link, Scenario, ScenarioError};
+use crate::scenario::{Entry, Faults, Host, Link, Scenario, ScenarioError};
 use datapath::counters::Counters;
 use datapath::stream::RtoConfig;
 use datapath::time::Time;
+use domains::Domains;
 use flow::Flow;
-use simnet::{LinkConfig, LinkId, LinkStats, NodeId, PortOptions, Rig, RigOptions};
+use harm::Harms;
+use simnet::{HostModel, LinkConfig, LinkId, LinkStats, NodeId, PortOptions, Rig, RigOptions};
 use std::time::Duration;
+use storm::Storm;
 
 /// After the last post, a scenario has so many times its own time, and at least this, to end.
 const DRAIN: (u64, u64) = (10, 500_000_000);
@@ -71,6 +77,8 @@ pub struct Outcome {
     pub links: Vec<[LinkStats; 2]>,
     /// Turns of all engines.
     pub turns: u64,
+    /// The part of its time, 0 to 1, for which each host had something to do.
+    pub busy: Vec<f64>,
     /// Hash over every frame that was delivered, with its time.
     pub hash: u64,
     /// Virtual time of all of it.
@@ -103,49 +111,95 @@ pub fn play(scenario: &Scenario) -> Result<Outcome, ScenarioError> {
 pub fn play_with(scenario: &Scenario, prepare: Prepare<'_>) -> Result<Outcome, ScenarioError> {
     scenario.check()?;
     let mut rig = Rig::new(options(scenario));
+    rig.set_auto_poll(false);
     for _ in 0..scenario.hosts() {
         rig.add_node();
     }
-    let mut flows = Vec::new();
-    for (number, entry) in scenario.workload.iter().enumerate() {
-        flows.extend(Flow::all_of(&mut rig, number, entry)?);
-    }
+    let mut all = traffic(&mut rig, scenario)?;
     for node in (0..scenario.hosts()).map(NodeId) {
         rig.net.set_faults_of(node, faults(&scenario.faults), simnet::Faults::default());
     }
     prepare(&mut rig);
     let time_ns = u64::from(scenario.time_us) * 1000;
-    run(&mut rig, &mut flows, time_ns);
-    Ok(outcome(scenario, &rig, &flows, time_ns))
+    let busy = run(&mut rig, &mut all, time_ns);
+    Ok(outcome(scenario, &rig, &all, (time_ns, busy)))
 }
 
-fn run(rig: &mut Rig, flows: &mut [Flow], time_ns: u64) {
-    let end = rig.now().after(time_ns);
-    flows.iter_mut().for_each(|flow| flow.step(rig, true));
+/// What an entry does, while time passes.
+trait Traffic {
+    /// Number of the entry.
+    fn entry(&self) -> usize;
+    /// Takes what has ended, and begins something if it may.
+    fn step(&mut self, rig: &mut Rig, may_post: bool);
+    /// When it begins something next although nothing ends, if that is later than now.
+    fn wakes_at(&self, now: Time) -> Option<Time>;
+    /// From now on it counts what it takes to end.
+    fn stop(&mut self);
+    /// Whether something has ended since posting ended, or everything has.
+    fn moves_on(&self) -> bool;
+    /// Adds what came of it.
+    fn tell(&self, told: &mut EntryOutcome);
+}
+
+fn traffic(rig: &mut Rig, scenario: &Scenario) -> Result<Vec<Box<dyn Traffic>>, ScenarioError> {
+    let domains = Domains::new(rig, scenario)?;
+    let control_ns = scenario.host.control_ns.into();
+    let mut harms = Harms::default();
+    let mut all: Vec<Box<dyn Traffic>> = Vec::new();
+    for (number, entry) in scenario.workload.iter().enumerate() {
+        if !entry.op.is_request() {
+            all.push(Box::new(Storm::new(rig, number, entry, &domains, control_ns)?));
+            continue;
+        }
+        for flow in Flow::all_of(rig, number, entry, &domains, control_ns)? {
+            if entry.faults != Faults::default() {
+                harms.add(rig, flow.ends(), entry.faults);
+            }
+            all.push(Box::new(flow));
+        }
+    }
+    harms.begin(rig, scenario.seed.into());
+    Ok(all)
+}
+
+/// Returns for how many nanoseconds each host was busy while requests were posted.
+fn run(rig: &mut Rig, all: &mut [Box<dyn Traffic>], time_ns: u64) -> Vec<u64> {
+    let busy = |rig: &Rig| (0..rig.nodes()).map(|host| rig.busy_ns(NodeId(host))).collect::<Vec<_>>();
+    let (before, end) = (busy(rig), rig.now().after(time_ns));
+    all.iter_mut().for_each(|one| one.step(rig, true));
     while rig.now() < end {
-        look(rig, flows, end);
-        flows.iter_mut().for_each(|flow| flow.step(rig, true));
+        look(rig, all, end);
+        all.iter_mut().for_each(|one| one.step(rig, true));
     }
-    flows.iter_mut().for_each(Flow::stop);
+    let spent = busy(rig).iter().zip(before).map(|(after, before)| after - before).collect();
+    all.iter_mut().for_each(|one| one.stop());
     let end = rig.now().after((time_ns * DRAIN.0).max(DRAIN.1));
-    while rig.now() < end && !flows.iter().all(Flow::moves_on) {
-        look(rig, flows, end);
-        flows.iter_mut().for_each(|flow| flow.step(rig, false));
+    while rig.now() < end && !all.iter().all(|one| one.moves_on()) {
+        look(rig, all, end);
+        all.iter_mut().for_each(|one| one.step(rig, false));
     }
+    spent
 }
 
 /// Lets time pass until a program would look again, or longer if nothing happens before.
-fn look(rig: &mut Rig, flows: &[Flow], end: Time) {
+fn look(rig: &mut Rig, all: &[Box<dyn Traffic>], end: Time) {
     let now = rig.now();
-    let wakes = flows.iter().filter_map(|flow| flow.wakes_at(now)).min();
+    let wakes = all.iter().filter_map(|one| one.wakes_at(now)).min();
     let next = [rig.next_step(), wakes].into_iter().flatten().min().unwrap_or(end);
     rig.run_for(next.max(now.after(LOOK_NS)).min(end).since(now));
+    rig.poll_events();
 }
 
-fn outcome(scenario: &Scenario, rig: &Rig, flows: &[Flow], time_ns: u64) -> Outcome {
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn outcome(
+    scenario: &Scenario,
+    rig: &Rig,
+    all: &[Box<dyn Traffic>],
+    (time_ns, busy): (u64, Vec<u64>),
+) -> Outcome {
     let mut entries = vec![EntryOutcome::default(); scenario.workload.len()];
-    for flow in flows {
-        flow.tell(&mut entries[flow.entry]);
+    for one in all {
+        one.tell(&mut entries[one.entry()]);
     }
     for (told, entry) in entries.iter_mut().zip(&scenario.workload) {
         told.latencies.sort_unstable();
@@ -160,6 +214,7 @@ fn outcome(scenario: &Scenario, rig: &Rig, flows: &[Flow], time_ns: u64) -> Outc
         counters,
         links: links.collect(),
         turns: rig.turns(),
+        busy: busy.into_iter().map(|ns| ns as f64 / time_ns as f64).collect(),
         hash: rig.net.trace_hash(),
         took: Duration::from_nanos(rig.now().0),
     }
@@ -167,7 +222,7 @@ fn outcome(scenario: &Scenario, rig: &Rig, flows: &[Flow], time_ns: u64) -> Outc
 
 fn options(scenario: &Scenario) -> RigOptions {
     let Link { gbps, delay_ns, queue, mark } = scenario.link;
-    let Host { turn_ns, tx_ring } = scenario.host;
+    let Host { turn_ns, tx_ring, frame_ns, byte_ps, atomic_ns, .. } = scenario.host;
     let link = LinkConfig {
         ps_per_byte: picoseconds(gbps),
         propagation_ns: delay_ns.into(),
@@ -176,15 +231,31 @@ fn options(scenario: &Scenario) -> RigOptions {
         ..LinkConfig::default()
     };
     RigOptions {
-        port: PortOptions { up: link, down: link, tx_ring: tx_ring as usize, max_frame: MAX_FRAME, ..PortOptions::default() },
+        port: PortOptions {
+            up: link,
+            down: link,
+            tx_ring: tx_ring as usize,
+            max_frame: MAX_FRAME,
+            ..PortOptions::default()
+        },
         turn_cost_ns: turn_ns.into(),
+        host: HostModel { frame_ns: frame_ns.into(), byte_ps: byte_ps.into(), atomic_ns: atomic_ns.into() },
+        costs: scenario.costs.into(),
         // A queue pair to itself has both ends on one host.
         max_qps: scenario.qps()
             * if scenario.workload.iter().any(|entry| entry.from == entry.to) { 2 } else { 1 },
+        max_mrs: regions(scenario),
         window_max: scenario.workload.iter().map(|entry| entry.window).max().unwrap_or(1),
         rto: RtoConfig::default(),
         ..RigOptions::seeded(scenario.seed.into())
     }
+}
+
+/// Regions of a host at most: of each entry on both ends, which may be one host, each with one in
+/// which the rig looks, and one for each entry that registers some.
+fn regions(scenario: &Scenario) -> usize {
+    let of = |entry: &Entry| 4 * entry.regions as usize + 1;
+    scenario.workload.iter().map(of).sum::<usize>().max(RigOptions::default().max_mrs)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 8 million")]
@@ -195,15 +266,19 @@ fn picoseconds(gbps: f64) -> u64 {
 fn faults(faults: &Faults) -> simnet::Faults {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below a million")]
     let ppm = |part: f64| (part * f64::from(simnet::PPM)) as u32;
-    let late_ns = if faults.late_ns == 0 { LATE_NS } else { faults.late_ns.into() };
     simnet::Faults {
         loss_ppm: ppm(faults.loss),
         duplicate_ppm: ppm(faults.duplicate),
         reorder_ppm: ppm(faults.reorder),
-        reorder_ns_max: late_ns,
+        reorder_ns_max: late_ns(faults),
         corrupt_ppm: ppm(faults.corrupt),
         ..simnet::Faults::default()
     }
+}
+
+/// How late frames are at most.
+fn late_ns(faults: &Faults) -> u64 {
+    if faults.late_ns == 0 { LATE_NS } else { faults.late_ns.into() }
 }
 
 #[cfg(test)]
@@ -238,6 +313,83 @@ mod tests {
         assert!(outcome("{workload = [{op = 'atomic'}]}").entries[0].requests > 100);
         let unreliable = outcome("{workload = [{op = 'send', service = 'uc', receives = 256}]}");
         assert!(unreliable.entries[0].gbps() > 15.0 && unreliable.counters.tx_acks == 0, "{unreliable:?}");
+    }
+
+    /// Frames of 1,024 bytes take 100 ns on each side, and so does the host for each KiB.
+    #[test]
+    fn a_host_takes_its_time() {
+        let text = |host: &str| {
+            format!("{{link = {{gbps = 100.0}}, host = {{{host}}}, workload = [{{qps = 2, window = 512}}]}}")
+        };
+        let gbps = |host: &str| outcome(&text(host)).entries[0].gbps();
+        let (fast, frames) = (gbps(""), gbps("frame_ns = 200"));
+        assert!(fast > 85.0 && (35.0..41.0).contains(&frames), "{fast} and {frames} Gb/s");
+        let bytes = gbps("byte_ps = 200");
+        assert!((30.0..39.0).contains(&bytes), "{bytes} Gb/s");
+        let busy = outcome(&text("frame_ns = 200")).busy;
+        assert!(busy.len() == 2 && busy.iter().all(|busy| (0.9..=1.1).contains(busy)), "{busy:?}");
+    }
+
+    #[test]
+    fn tenants_share_by_weight_what_queue_pairs_would_take() {
+        let text = |tenants: &str| {
+            format!(
+                "{{host = {{tx_ring = 8}}, {tenants} workload = [{{name = 'a', qps = 1, tenant = 'a', sizes = 8192}}, \
+                 {{name = 'b', qps = 9, tenant = 'b', sizes = 8192}}], time_us = 1000}}"
+            )
+        };
+        let shares = |text: String| {
+            let entries = outcome(&text).entries;
+            entries[0].gbps() / (entries[0].gbps() + entries[1].gbps())
+        };
+        let with = shares(text("tenant = [{name = 'a', weight = 2}, {name = 'b'}],"));
+        assert!((0.6..0.72).contains(&with), "{with}");
+        let without = shares(text("").replace("tenant = 'a', ", "").replace("tenant = 'b', ", ""));
+        assert!(without < 0.2, "{without}");
+    }
+
+    /// Faults of an entry hit no other one.
+    #[test]
+    fn an_entry_may_have_faults_of_its_own() {
+        let text = "{workload = [{faults = {reorder = 0.5}}, {from = 1, to = 0}]}";
+        let harmed = outcome(text);
+        assert!(harmed.counters.rx_out_of_order > 20, "{:?}", harmed.counters);
+        let requests =
+            |text: &str| outcome(text).entries.iter().map(|entry| entry.requests).collect::<Vec<_>>();
+        let calm = requests("{workload = [{}, {from = 1, to = 0}]}");
+        let lossy = requests("{workload = [{faults = {loss = 0.9}}, {from = 1, to = 0}]}");
+        assert!(lossy[0] * 4 < calm[0] && lossy[1] >= calm[1], "{calm:?} and {lossy:?}");
+    }
+
+    /// What is done, and what the engines say of it.
+    #[test]
+    fn storms_do_what_they_say() {
+        let storm = |op: &str| {
+            outcome(&format!(
+                "{{host = {{control_ns = 500}}, workload = [{{op = '{op}', sizes = 64, pace_ns = 100}}, {{}}]}}"
+            ))
+        };
+        let calm = outcome("{workload = [{}]}");
+        for op in ["create", "register"] {
+            let told = storm(op);
+            assert!((30..=100).contains(&told.entries[0].requests), "{op}: {:?}", told.entries[0]);
+            assert!(told.entries[1].requests < calm.entries[0].requests, "{op} takes the host's time");
+            assert_eq!(told.entries[1].errors, 0);
+        }
+        let dropped = storm("bad-qpn").counters.drop_unknown_qp;
+        assert!((900..=1_001).contains(&dropped), "{dropped}");
+        let counters = storm("bad-psn").counters;
+        assert!(counters.drop_beyond_window + counters.rx_duplicates > 900, "{counters:?}");
+    }
+
+    #[test]
+    fn ends_that_fail_connect_again() {
+        let once = outcome("{workload = [{op = 'bad-key', sizes = 64, qps = 4}]}");
+        assert!(once.counters.rx_error_naks == 4 && once.entries[0].errors > 0, "{once:?}");
+        let again = outcome("{workload = [{op = 'bad-key', sizes = 64, qps = 4, reconnect = true}]}");
+        assert!(again.counters.rx_error_naks > 40 && again.entries[0].errors == 0, "{again:?}");
+        let unpolled = outcome("{workload = [{sizes = 64, polled = false, reconnect = true}, {}]}");
+        assert!(unpolled.counters.drop_cq_overflow > 5 && unpolled.entries[1].errors == 0, "{unpolled:?}");
     }
 
     #[test]

@@ -1,22 +1,16 @@
 //! The language: who sends what to whom.
 
-use datapath::engine::WINDOW_LIMIT;
-use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
-use serde::{Deserialize, Serialize};
-use srnic_fabric::file::{FileError, SizesFile};
-use std::fmt;
-use wire::Pmtu;
+mod entry;
+mod tenant;
 
-/// Queue pairs of a scenario at most.
-const QPS_MAX: u32 = 4096;
-/// Bytes of a message at most.
-const MESSAGE_MAX: u32 = 16 << 20;
-/// Memory regions of an entry at most.
-const REGIONS_MAX: u32 = 256;
-/// Hosts at most.
-const HOSTS_MAX: usize = 64;
-/// Requests that a queue pair may have outstanding at most.
-const DEPTH_MAX: u32 = 4096;
+pub use entry::{Entry, Op, Service};
+pub use tenant::{Costs, TenantEntry};
+
+use entry::QPS_MAX;
+use serde::{Deserialize, Serialize};
+use srnic_fabric::file::FileError;
+use std::fmt;
+use tenant::TENANT_ENTRIES_MAX;
 
 /// Why a text is no scenario.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -53,6 +47,15 @@ pub enum ScenarioError {
     /// An operation that its service does not have.
     #[error("service \"uc\" has no {0}: use \"rc\"")]
     Service(Op),
+    /// A tenant that no workload can name.
+    #[error("each [[tenant]] needs a name")]
+    Nameless,
+    /// Two tenants of one name.
+    #[error("there are two tenants of the name {0:?}")]
+    Twice(String),
+    /// A workload of a tenant that is not there.
+    #[error("there is no [[tenant]] of the name {0:?}")]
+    NoTenant(String),
 }
 
 /// Who sends what to whom, and over what.
@@ -69,6 +72,10 @@ pub struct Scenario {
     pub faults: Faults,
     /// What hosts are.
     pub host: Host,
+    /// What operations cost of the caps of tenants.
+    pub costs: Costs,
+    /// Tenants, which every host has; without any, queue pairs take turns.
+    pub tenant: Vec<TenantEntry>,
     /// Who sends, all at once.
     pub workload: Vec<Entry>,
 }
@@ -81,6 +88,8 @@ impl Default for Scenario {
             link: Link::default(),
             faults: Faults::default(),
             host: Host::default(),
+            costs: Costs::default(),
+            tenant: Vec::new(),
             workload: Vec::new(),
         }
     }
@@ -123,6 +132,15 @@ pub struct Faults {
     pub late_ns: u32,
 }
 
+impl Faults {
+    fn check(&self) -> Result<(), ScenarioError> {
+        let Self { loss, reorder, duplicate, corrupt, late_ns } = *self;
+        let parts = [("loss", loss), ("reorder", reorder), ("duplicate", duplicate), ("corrupt", corrupt)];
+        parts.into_iter().try_for_each(|(key, part)| within(key, part, (0.0, 0.9)))?;
+        within("late_ns", late_ns, (0.0, 1e9))
+    }
+}
+
 /// What hosts are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -131,138 +149,39 @@ pub struct Host {
     pub turn_ns: u32,
     /// Frames of the transmit ring.
     pub tx_ring: u32,
+    /// Nanoseconds that each frame takes beside, sent or received.
+    pub frame_ns: u32,
+    /// Picoseconds for each byte of them.
+    pub byte_ps: u32,
+    /// Nanoseconds for each atomic of a peer's.
+    pub atomic_ns: u32,
+    /// Nanoseconds for each call that creates, destroys or connects something.
+    pub control_ns: u32,
 }
 
 impl Default for Host {
     fn default() -> Self {
-        Self { turn_ns: 200, tx_ring: 256 }
+        Self { turn_ns: 200, tx_ring: 256, frame_ns: 0, byte_ps: 0, atomic_ns: 0, control_ns: 0 }
     }
 }
 
-/// One kind of traffic from a host to another, or to itself.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Entry {
-    /// What results call it.
-    pub name: String,
-    /// The host that posts.
-    pub from: usize,
-    /// The host that it works on.
-    pub to: usize,
-    /// What it posts.
-    pub op: Op,
-    /// Bytes of each message: a number, `cache-follower`, or knots as in docs/fabric.md. Atomics
-    /// have 8.
-    pub sizes: SizesFile,
-    /// Queue pairs.
-    pub qps: u32,
-    /// Requests that each has outstanding.
-    pub depth: u32,
-    /// Requests that are posted at once.
-    pub batch: u32,
-    /// Nanoseconds from one post of a queue pair to the next at least.
-    pub pace_ns: u32,
-    /// When it begins, in microseconds.
-    pub start_us: u32,
-    /// Packets that each may have under way.
-    pub window: u16,
-    /// Path MTU.
-    pub mtu: u32,
-    /// The transport service.
-    pub service: Service,
-    /// One in so many requests has a completion.
-    pub signaled: u32,
-    /// Elements of a request, or of a receive.
-    pub elements: u32,
-    /// Memory regions that requests take in turn.
-    pub regions: u32,
-    /// Receives that are posted; as many as requests may be outstanding if this is 0.
-    pub receives: u32,
-    /// Nanoseconds from one receive that is posted to the next at least.
-    pub receive_ns: u32,
-    /// Congestion control: `fixed`, `dctcp`, `swift`, `dcqcn`.
-    pub congestion: String,
-    /// `selective-repeat` or `go-back-n`.
-    pub recovery: String,
-}
-
-impl Default for Entry {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            from: 0,
-            to: 1,
-            op: Op::Write,
-            sizes: SizesFile::Bytes(4096),
-            qps: 1,
-            depth: 16,
-            batch: 1,
-            pace_ns: 0,
-            start_us: 0,
-            window: 128,
-            mtu: 1024,
-            service: Service::Rc,
-            signaled: 1,
-            elements: 1,
-            regions: 1,
-            receives: 0,
-            receive_ns: 0,
-            congestion: "fixed".to_owned(),
-            recovery: "selective-repeat".to_owned(),
-        }
-    }
-}
-
-/// An operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Op {
-    /// RDMA WRITE.
-    Write,
-    /// RDMA WRITE with immediate.
-    WriteImm,
-    /// SEND.
-    Send,
-    /// RDMA READ.
-    Read,
-    /// Fetch-and-add.
-    Atomic,
-}
-
-impl Op {
-    /// Whether the peer needs a receive for it.
+impl Host {
+    /// Whether anything but turns takes time.
     #[must_use]
-    pub const fn takes_receive(self) -> bool {
-        matches!(self, Self::WriteImm | Self::Send)
+    pub const fn takes_time(&self) -> bool {
+        self.frame_ns != 0 || self.byte_ps != 0 || self.atomic_ns != 0 || self.control_ns != 0
     }
 
-    /// Whether data, or a word, come back.
-    #[must_use]
-    pub const fn has_response(self) -> bool {
-        matches!(self, Self::Read | Self::Atomic)
+    fn check(&self) -> Result<(), ScenarioError> {
+        let Self { frame_ns, byte_ps, atomic_ns, control_ns, .. } = *self;
+        let costs = [
+            ("frame_ns", frame_ns),
+            ("byte_ps", byte_ps),
+            ("atomic_ns", atomic_ns),
+            ("control_ns", control_ns),
+        ];
+        costs.into_iter().try_for_each(|(key, ns)| within(key, ns, (0.0, 1e7)))
     }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Write => "write",
-            Self::WriteImm => "write-imm",
-            Self::Send => "send",
-            Self::Read => "read",
-            Self::Atomic => "atomic",
-        })
-    }
-}
-
-/// A transport service.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Service {
-    /// Reliable connection.
-    Rc,
-    /// Unreliable connection.
-    Uc,
 }
 
 impl Scenario {
@@ -295,21 +214,37 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`].
     pub fn check(&self) -> Result<(), ScenarioError> {
-        let Faults { loss, reorder, duplicate, corrupt, late_ns } = self.faults;
-        let parts = [("loss", loss), ("reorder", reorder), ("duplicate", duplicate), ("corrupt", corrupt)];
-        parts.into_iter().try_for_each(|(key, part)| within(key, part, (0.0, 0.9)))?;
-        within("late_ns", late_ns, (0.0, 1e9))?;
+        self.faults.check()?;
         within("time_us", self.time_us, (1.0, 10e6))?;
         within("gbps", self.link.gbps, (0.001, 8000.0))?;
         within("delay_ns", self.link.delay_ns, (0.0, 1e9))?;
         within("queue", self.link.queue, (1.0, 1e6))?;
         within("turn_ns", self.host.turn_ns, (1.0, 1e7))?;
         within("tx_ring", self.host.tx_ring, (1.0, 65_536.0))?;
+        self.host.check()?;
+        self.check_tenants()?;
         if self.workload.is_empty() {
             return Err(ScenarioError::Empty);
         }
         self.workload.iter().try_for_each(Entry::check)?;
         within("qps, all together,", self.qps(), (1.0, f64::from(QPS_MAX)))
+    }
+
+    fn check_tenants(&self) -> Result<(), ScenarioError> {
+        let count = u32::try_from(self.tenant.len()).unwrap_or(u32::MAX);
+        within("the number of tenants", count, (0.0, TENANT_ENTRIES_MAX as f64))?;
+        for (number, tenant) in self.tenant.iter().enumerate() {
+            tenant.check()?;
+            if self.tenant[..number].iter().any(|other| other.name == tenant.name) {
+                return Err(ScenarioError::Twice(tenant.name.clone()));
+            }
+        }
+        let named = self.workload.iter().map(|entry| &entry.tenant).filter(|name| !name.is_empty());
+        let is_there = |name: &&String| self.tenant.iter().any(|tenant| tenant.name == **name);
+        match named.into_iter().find(|name| !is_there(name)) {
+            Some(name) => Err(ScenarioError::NoTenant(name.clone())),
+            None => Ok(()),
+        }
     }
 
     /// Queue pairs of all entries.
@@ -329,89 +264,26 @@ impl fmt::Display for Scenario {
 
 /// What of a value differs from the default: the rest need not be said.
 fn differing(value: &toml::Value, default: &toml::Value) -> toml::Value {
-    let entry = || toml::Value::try_from(Entry::default()).unwrap_or(toml::Value::Boolean(false));
-    match (value, default) {
-        (toml::Value::Table(table), toml::Value::Table(defaults)) => table
-            .iter()
-            .filter(|(key, value)| defaults.get(*key) != Some(value))
-            .map(|(key, value)| {
-                (key.clone(), defaults.get(key).map_or_else(|| value.clone(), |d| differing(value, d)))
-            })
-            .collect::<toml::Table>()
-            .into(),
-        (toml::Value::Array(entries), toml::Value::Array(none)) if none.is_empty() => {
-            entries.iter().map(|value| differing(value, &entry())).collect::<Vec<_>>().into()
-        }
-        _ => value.clone(),
-    }
+    let (toml::Value::Table(table), toml::Value::Table(defaults)) = (value, default) else {
+        return value.clone();
+    };
+    let part = |(key, value): (&String, &toml::Value)| {
+        let part = match (value, defaults.get(key)) {
+            (toml::Value::Array(entries), _) if key == "workload" => each(entries, &Entry::default()),
+            (toml::Value::Array(entries), _) if key == "tenant" => each(entries, &TenantEntry::default()),
+            (_, Some(default)) => differing(value, default),
+            (_, None) => value.clone(),
+        };
+        (key.clone(), part)
+    };
+    let differs = |(key, value): &(&String, &toml::Value)| defaults.get(*key) != Some(*value);
+    table.iter().filter(differs).map(part).collect::<toml::Table>().into()
 }
 
-impl Entry {
-    fn check(&self) -> Result<(), ScenarioError> {
-        within("from", u32::try_from(self.from).unwrap_or(u32::MAX), (0.0, HOSTS_MAX as f64 - 1.0))?;
-        within("to", u32::try_from(self.to).unwrap_or(u32::MAX), (0.0, HOSTS_MAX as f64 - 1.0))?;
-        let depth = (1.0, f64::from(DEPTH_MAX));
-        within("qps", self.qps, (1.0, f64::from(QPS_MAX)))?;
-        within("depth", self.depth, depth)?;
-        within("batch", self.batch, depth)?;
-        within("window", self.window, (1.0, f64::from(WINDOW_LIMIT)))?;
-        within("signaled", self.signaled, (1.0, f64::from(self.depth)))?;
-        within("elements", self.elements, (1.0, 8.0))?;
-        within("regions", self.regions, (1.0, f64::from(REGIONS_MAX)))?;
-        within("receives", self.receives, (0.0, f64::from(DEPTH_MAX)))?;
-        within("sizes", self.sizes.clone().sizes()?.largest(), (0.0, f64::from(MESSAGE_MAX)))?;
-        self.pmtu()?;
-        self.congestion()?;
-        self.recovery()?;
-        if self.service == Service::Uc && self.op.has_response() {
-            return Err(ScenarioError::Service(self.op));
-        }
-        Ok(())
-    }
-
-    /// The path MTU.
-    ///
-    /// # Errors
-    /// [`ScenarioError::Word`].
-    pub fn pmtu(&self) -> Result<Pmtu, ScenarioError> {
-        let found = Pmtu::ALL.into_iter().find(|pmtu| pmtu.bytes() == self.mtu);
-        found.ok_or(ScenarioError::Word { key: "mtu", choices: "256, 512, 1024, 2048, 4096" })
-    }
-
-    /// The congestion controller.
-    ///
-    /// # Errors
-    /// [`ScenarioError::Word`].
-    pub fn congestion(&self) -> Result<CongestionAlgorithm, ScenarioError> {
-        Ok(match self.congestion.as_str() {
-            "fixed" => CongestionAlgorithm::Fixed,
-            "dctcp" => CongestionAlgorithm::Dctcp,
-            "swift" => CongestionAlgorithm::Swift,
-            "dcqcn" => CongestionAlgorithm::Dcqcn,
-            _ => {
-                let choices = "fixed, dctcp, swift, dcqcn";
-                return Err(ScenarioError::Word { key: "congestion", choices });
-            }
-        })
-    }
-
-    /// How losses are repaired.
-    ///
-    /// # Errors
-    /// [`ScenarioError::Word`].
-    pub fn recovery(&self) -> Result<RecoveryPolicy, ScenarioError> {
-        match self.recovery.as_str() {
-            "selective-repeat" => Ok(RecoveryPolicy::SelectiveRepeat),
-            "go-back-n" => Ok(RecoveryPolicy::GoBackN),
-            _ => Err(ScenarioError::Word { key: "recovery", choices: "selective-repeat, go-back-n" }),
-        }
-    }
-
-    /// Receives that are posted.
-    #[must_use]
-    pub const fn receives_ahead(&self) -> u32 {
-        if self.receives == 0 { self.depth } else { self.receives }
-    }
+/// What of each of several tables differs from the default.
+fn each(tables: &[toml::Value], default: &impl Serialize) -> toml::Value {
+    let default = toml::Value::try_from(default).unwrap_or(toml::Value::Boolean(false));
+    tables.iter().map(|table| differing(table, &default)).collect::<Vec<_>>().into()
 }
 
 fn within(key: &'static str, found: impl Into<f64>, (least, most): (f64, f64)) -> Result<(), ScenarioError> {
@@ -435,8 +307,13 @@ mod tests {
             gbps = 100.0
             [faults]
             loss = 0.01
+            [[tenant]]
+            name = 'a'
+            class = 'bulk'
             [[workload]]
             op = 'read'
+            tenant = 'a'
+            faults = {reorder = 0.5}
             qps = 4
             sizes = [[1.0, 0.0], [100.0, 1.0]]
             [[workload]]
@@ -445,7 +322,7 @@ mod tests {
             service = 'uc'";
         let scenario = Scenario::parse(text).expect("a scenario");
         let line = scenario.to_string();
-        assert!(!line.contains('\n') && line.len() < 200, "{line}");
+        assert!(!line.contains('\n') && line.len() < 300, "{line}");
         assert_eq!(Scenario::parse(&line), Ok(scenario));
     }
 
@@ -455,13 +332,23 @@ mod tests {
         assert!(refused("").contains("at least one [[workload]]"));
         assert!(refused("{workload = [{opp = 'write'}]}").contains("opp"));
         assert!(refused("{workload = [{op = 'fly'}]}").contains("fly"));
-        assert!(refused("{workload = [{qps = 0}]}").contains("qps must be from 1 to 4096, not 0"));
-        assert!(refused("{workload = [{qps = 4000}, {qps = 4000}]}").contains("all together"));
+        assert!(refused("{workload = [{qps = 0}]}").contains("qps must be from 1 to 16384, not 0"));
+        assert!(refused("{workload = [{qps = 9000}, {qps = 9000}]}").contains("all together"));
         assert!(refused("{workload = [{mtu = 1000}]}").contains("256, 512"));
         assert!(refused("{workload = [{sizes = 'large'}]}").contains("cache-follower"));
         assert!(refused("{faults = {loss = 1.5}, workload = [{}]}").contains("loss must be from 0"));
         assert!(refused("{workload = [{op = 'atomic', service = 'uc'}]}").contains("has no atomic"));
         assert!(refused("{workload = [{signaled = 17}]}").contains("signaled must be from 1 to 16"));
         assert!(refused("{workload = [{recovery = 'none'}]}").contains("go-back-n"));
+        assert!(refused("{workload = [{tenant = 'a'}]}").contains("no [[tenant]] of the name \"a\""));
+        let tenants = |text: &str| refused(&format!("{{tenant = [{text}], workload = [{{}}]}}"));
+        assert!(tenants("{}").contains("needs a name"));
+        assert!(tenants("{name = 'a'}, {name = 'a'}").contains("two tenants"));
+        assert!(tenants("{name = 'a', weight = 257}").contains("weight must be from 1 to 256"));
+        assert!(tenants("{name = 'a', class = 'best'}").contains("latency, normal"));
+        assert!(tenants("{name = 'a', bytes_per_s = 5}").contains("bytes_per_s must be from 1000000"));
+        assert!(refused("{workload = [{op = 'create'}]}").contains("pace_ns"));
+        assert!(refused("{workload = [{faults = {corrupt = 0.1}}]}").contains("[faults] is for all"));
+        assert!(refused("{workload = [{op = 'bad-key', service = 'uc'}]}").contains("has no bad-key"));
     }
 }

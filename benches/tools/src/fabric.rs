@@ -1,6 +1,7 @@
 //! `srnic fabric`: networks of thousands of hosts in virtual time, each with the engine that runs
 //! on the wire, or with a model of a transport beside which it stands.
 
+mod cost;
 mod oracle;
 mod rows;
 
@@ -11,6 +12,7 @@ use crate::perf::cli::Recovery;
 use crate::{interrupt, program};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Parser, Subcommand};
+use cost::{Cost, Meter};
 use datapath::engine::WINDOW_LIMIT;
 use datapath::qp::attr::CongestionTuning;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -139,6 +141,18 @@ struct Run {
     /// Part of the frames that are lost on the way from each host
     #[arg(long, default_value_t = 0.0, value_parser = loss)]
     loss: f64,
+    /// DCQCN of models: least microseconds between two notifications of a flow by its receiver; 0:
+    /// one for each marked packet
+    ///
+    /// 50 if neither this nor a file says.
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    notify_gap: Option<u64>,
+    /// DCQCN of models: least microseconds between two cuts of a flow's rate by its sender; 0: each
+    /// notification cuts
+    ///
+    /// 0 if neither this nor a file says.
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    cut_gap: Option<u64>,
     #[command(flatten)]
     common: Common,
 }
@@ -256,9 +270,9 @@ impl Common {
         let bar = progress(plans.iter().map(work).sum());
         let (mut rows, mut before) = (Rows::default(), 0);
         for plan in plans {
-            let row = play(plan, self.threads(plan), (&bar, before))?;
+            let (row, cost) = play(plan, self.threads(plan), (&bar, before))?;
             before += work(plan);
-            rows.push(plan, row);
+            rows.push(plan, row, cost);
             if interrupt::check().is_err() {
                 break;
             }
@@ -299,6 +313,14 @@ impl Run {
         if let Some(rtt_reference_ns) = self.rtt_reference {
             changes.tuning =
                 Some(CongestionTuning { rtt_reference_ns, ..changes.tuning.unwrap_or_default() });
+        }
+        let micros = |us: u64| Ps::from_ns(us * 1000);
+        changes.notify_gap = self.notify_gap.map(micros).or(changes.notify_gap);
+        changes.cut_gap = self.cut_gap.map(micros).or(changes.cut_gap);
+        let notified = self.notify_gap.is_some() || self.cut_gap.is_some();
+        if notified && matches!(plan.host(), HostConfig::Engine(_)) {
+            let why = "--notify-gap and --cut-gap are of models with DCQCN: --scheme irn, cx6 or cx6-lossy";
+            return Err(Error::Options(why.to_owned()));
         }
         let engine = self.cc.is_some() || self.recovery.is_some() || self.rtt_reference.is_some();
         if engine && matches!(plan.host(), HostConfig::Model(_)) {
@@ -358,9 +380,10 @@ fn work(plan: &Plan) -> u64 {
 }
 
 /// Plays one plan until it ends or Ctrl-C. `before` is the work of those before.
-fn play(plan: &Plan, threads: usize, (bar, before): (&ProgressBar, u64)) -> Result<Row> {
+fn play(plan: &Plan, threads: usize, (bar, before): (&ProgressBar, u64)) -> Result<(Row, Cost)> {
     let refused = |error: HostError| Error::Options(error.to_string());
     plan.check().map_err(|error| Error::Options(error.to_string()))?;
+    let meter = Meter::start();
     let mut fabric = plan.fabric(plan.config(), threads).map_err(refused)?;
     let hosts = plan.topology.hosts();
     let rates = plan
@@ -371,7 +394,8 @@ fn play(plan: &Plan, threads: usize, (bar, before): (&ProgressBar, u64)) -> Resu
             interrupt::check().is_ok()
         })
         .map_err(refused)?;
-    Ok(plan.sum_up(&fabric, &rates))
+    let cost = meter.cost();
+    Ok((plan.sum_up(&fabric, &rates), cost))
 }
 
 /// The progress of all runs, in microseconds of a host.
@@ -402,6 +426,9 @@ mod tests {
         assert!(plan("fabric run --hosts 4096 --load 1 --cc swift --recovery go-back-n").is_ok());
         let refused = plan("fabric run --scheme irn --cc swift").expect_err("refused");
         assert!(refused.to_string().contains("irn is a model"), "{refused}");
+        let refused = plan("fabric run --notify-gap 0").expect_err("refused").to_string();
+        assert!(refused.contains("--scheme irn"), "{refused}");
+        assert!(plan("fabric run --scheme cx6 --notify-gap 0 --cut-gap 50").is_ok());
     }
 
     /// Small networks are played by one thread, unless the command line says otherwise.
@@ -428,7 +455,7 @@ mod tests {
         let refused = plan(&format!("fabric run {}", path.display())).expect_err("refused").to_string();
         std::fs::remove_file(&path).expect("removed");
         assert_eq!((read.seed, read.scheme, read.warm_up), (9, Scheme::Cx6, Ps(0)));
-        let row = play(&read, 1, (&ProgressBar::hidden(), 0)).expect("runs");
+        let (row, _) = play(&read, 1, (&ProgressBar::hidden(), 0)).expect("runs");
         assert_eq!((row.summary.flows, row.summary.unfinished), (16, 0));
         assert!(refused.contains(".toml: [topology] needs"), "{refused}");
         assert!(parse("fabric run x.toml --hosts 16").is_err());
@@ -439,12 +466,15 @@ mod tests {
     fn a_small_network_is_told_of() {
         let plan = plan("fabric run --hosts 16 --time 50 --warm-up 0").expect("a plan");
         let mut rows = Rows::default();
-        rows.push(&plan, play(&plan, 2, (&ProgressBar::hidden(), 0)).expect("runs"));
+        let (row, cost) = play(&plan, 2, (&ProgressBar::hidden(), 0)).expect("runs");
+        rows.push(&plan, row, cost);
         let (table, json) = (rows.table(), rows.to_json());
         let row = &json["rows"][0];
         for key in ["scheme", "hosts", "avg_fct_us", "p99_fct_us", "avg_slowdown", "unfinished", "hash"] {
             assert!(!row[key].is_null(), "{key}");
         }
+        assert!(row["packets"].as_u64() > Some(10_000), "{row}");
+        assert!(row["packets_per_core_second"].as_f64() > Some(0.0), "{row}");
         assert_eq!(row["unfinished"], 0);
         assert_eq!(json["hash"], row["hash"]);
         assert!(table.contains(row["hash"].as_str().expect("text")), "{table}");

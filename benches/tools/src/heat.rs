@@ -39,22 +39,32 @@ impl HeatMap {
         self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0)
     }
 
+    /// Width and height of its picture.
+    fn size(&self) -> (usize, usize) {
+        (self.left() + MARGIN + self.columns.len() * self.column(), 70 + self.rows.len() * CELL.1)
+    }
+
+    fn left(&self) -> usize {
+        2 * MARGIN + LETTER * self.first_width()
+    }
+
+    fn column(&self) -> usize {
+        let names = self.columns.iter().map(|name| name.chars().count() * LETTER + MARGIN);
+        names.max().unwrap_or(0).max(CELL.0)
+    }
+
     /// As a picture.
     #[must_use]
     pub fn svg(&self) -> String {
-        let left = 2 * MARGIN + LETTER * self.first_width();
-        let column = CELL
-            .0
-            .max(self.columns.iter().map(|name| name.chars().count() * LETTER + MARGIN).max().unwrap_or(0));
-        let (width, height) = (left + MARGIN + self.columns.len() * column, 70 + self.rows.len() * CELL.1);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-             font-family=\"DejaVu Sans Mono,Menlo,Consolas,monospace\" font-size=\"13\">\n\
-             <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
-        );
+        svg(core::slice::from_ref(self))
+    }
+
+    /// Draws it so far below the upper edge.
+    fn draw(&self, svg: &mut String, top: usize) {
+        let (left, column) = (self.left(), self.column());
         let mut write = |x: usize, y: usize, text: &str, style: &str| {
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-            let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" {style}>{text}</text>");
+            let _ = writeln!(svg, "<text x=\"{x}\" y=\"{}\" {style}>{text}</text>", top + y);
         };
         write(MARGIN, 20, &self.title, "fill=\"#222222\" font-weight=\"bold\"");
         for (number, name) in self.columns.iter().enumerate() {
@@ -65,7 +75,7 @@ impl HeatMap {
         }
         for (row, (_, cells)) in self.rows.iter().enumerate() {
             for (number, cell) in cells.iter().enumerate() {
-                let (x, y) = (left + number * column, 54 + row * CELL.1);
+                let (x, y) = (left + number * column, top + 54 + row * CELL.1);
                 let fill = cell.as_ref().map_or("#dddddd", |cell| FILLS[cell.level.min(LEVELS - 1)]);
                 let text = cell.as_ref().map_or("", |cell| &cell.text);
                 let _ = writeln!(
@@ -79,9 +89,26 @@ impl HeatMap {
                 );
             }
         }
-        svg.push_str("</svg>\n");
-        svg
     }
+}
+
+/// Heat maps as one picture, one below the other.
+#[must_use]
+pub fn svg(maps: &[HeatMap]) -> String {
+    let width = maps.iter().map(|map| map.size().0).max().unwrap_or(0);
+    let height: usize = maps.iter().map(|map| map.size().1).sum();
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"DejaVu Sans Mono,Menlo,Consolas,monospace\" font-size=\"13\">\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
+    );
+    let mut top = 0;
+    for map in maps {
+        map.draw(&mut svg, top);
+        top += map.size().1;
+    }
+    svg.push_str("</svg>\n");
+    svg
 }
 
 impl fmt::Display for HeatMap {
@@ -140,5 +167,7 @@ mod tests {
         }
         assert_eq!(svg.matches("<rect ").count(), 1 + 4);
         assert_eq!((svg.matches('<').count(), svg.contains("<b>")), (svg.matches('>').count(), false));
+        let both = super::svg(&[map(), map()]);
+        assert!(both.contains("height=\"244\"") && both.contains("y=\"142\""), "{both}");
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod affinity;
 pub mod between;
+pub mod calibrate;
 pub mod capture;
 pub mod channel;
 pub mod completions;
@@ -18,6 +19,7 @@ pub mod heat;
 pub mod hostping;
 pub mod install;
 pub mod interrupt;
+pub mod isolate;
 pub mod lab;
 pub mod latency;
 pub mod link;

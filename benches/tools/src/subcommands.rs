@@ -7,8 +7,8 @@ use crate::perf::cli::{
 };
 use crate::perf::{bandwidth, fetch, latency, raw, rpc, streams, tcp};
 use crate::{
-    devinfo, fabric, file, hostping, lab, latency as parts, pcap, perftest_peer, ping, rping, run, search,
-    stat, switch, tunnel,
+    calibrate, devinfo, fabric, file, hostping, isolate, lab, latency as parts, pcap, perftest_peer, ping,
+    rping, run, search, stat, switch, tunnel,
 };
 use clap::{ArgMatches, Command, CommandFactory as _};
 use std::process::ExitCode;
@@ -123,6 +123,8 @@ pub const ALL: &[Subcommand] = &[
     Subcommand::new("devinfo", Diagnose, devinfo::Cli::command, devinfo::main),
     Subcommand::new("hostping", Diagnose, hostping::Cli::command, hostping::main),
     Subcommand::new("search", Diagnose, search::Cli::command, search::main),
+    Subcommand::new("isolate", Diagnose, isolate::Cli::command, isolate::main),
+    Subcommand::new("calibrate", Diagnose, calibrate::Cli::command, calibrate::main),
     Subcommand::new("stat", Diagnose, stat::tool::Cli::command, stat::tool::main),
     Subcommand::new("latency", Diagnose, parts::tool::Cli::command, parts::tool::main),
     Subcommand::new("pcap", Diagnose, pcap::Cli::command, pcap::main),

@@ -19,7 +19,7 @@ fn address() -> Address {
         ttl: 64,
     };
     let template = Template::new(&flow).expect("one family");
-    Address { pd: PD, template, loopback: false, has_label: false }
+    Address { pd: PD, template, loopback: false, group: None, has_label: false }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The control path: memory, completion queues, queue pairs and their states.
 
 mod address;
+mod group;
 mod memory;
 mod modify;
 mod pause;

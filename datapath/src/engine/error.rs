@@ -1,9 +1,9 @@
 //! Why the control path refused something; nothing has changed then.
 
-use crate::port::Mac;
+use crate::port::{FilterError, Mac};
 use crate::qp::attr::AttrError;
 use crate::qp::transition::TransitionError;
-use crate::qp_state::QpState;
+use crate::qp_state::{QpState, QpType};
 use crate::queue::ResizeError;
 use ::memif::FRAME_OVERHEAD;
 use core::net::IpAddr;
@@ -158,6 +158,43 @@ pub enum ModifyError {
     /// The feature is not there yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
+}
+
+/// Why a queue pair did not join a multicast group, or leave it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// No such queue pair.
+    #[error("queue pair {0:#08x} does not exist on this device")]
+    UnknownQp(u32),
+    /// Groups have queue pairs of type UD.
+    #[error("a queue pair of type {0} is no member of multicast groups; make one of type UD")]
+    Service(QpType),
+    /// The address is one host's.
+    #[error("{0} is no multicast address; those are 224.0.0.0/4 and ff00::/8")]
+    NotAGroup(IpAddr),
+    /// The group is IPv4 and the device IPv6, or the other way round.
+    #[error("the group {group} is of another family than the device's address, {own}")]
+    OtherFamily {
+        /// The group.
+        group: IpAddr,
+        /// The device's address.
+        own: IpAddr,
+    },
+    /// There can be no more.
+    #[error("there are {capacity} {what}, which is all there can be; leave some")]
+    Full {
+        /// Plural name of what there is.
+        what: &'static str,
+        /// How many there are.
+        capacity: usize,
+    },
+    /// It is no member.
+    #[error("the queue pair is no member of {0}")]
+    NotMember(IpAddr),
+    /// The port does not let the group's frames through.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
 }
 
 impl CreateError {

@@ -4,8 +4,9 @@
 use super::{AsyncEvent, Core, Engine, EngineConfig};
 use crate::neighbor::{AddressConflict, Handled, Neighbor};
 use crate::port::{Bursts, Port};
-use crate::qp::{self, Acknowledgement, QPN_GSI, Qp, Qpc, RequestPacket, Units};
+use crate::qp::{self, Acknowledgement, QPN_GSI, Qp, QpTable, Qpc, RequestPacket, Units};
 use crate::qp_state::QpType;
+use crate::qpn::MULTICAST_QPN;
 use crate::time::Time;
 use core::net::IpAddr;
 use wire::cm::Mad;
@@ -150,6 +151,9 @@ impl Core {
             }
         };
         let Some(mut qp) = qps.by_qpn(packet.dest_qp()) else {
+            if packet.dest_qp() == MULTICAST_QPN {
+                return receive_group(qps, units, config, frame);
+            }
             return receive_late(units, config, frame);
         };
         let is_from_peer = qp.hot.template.is_answered_by(&datagram);
@@ -279,8 +283,42 @@ fn receive_late(units: &mut Units, config: &EngineConfig, frame: RxFrame<'_>) {
     units.counters.drop_unknown_qp += u64::from(!answered);
 }
 
+/// A packet for all members of a multicast group (protocol.md 1.11). It is parsed once more here,
+/// as in [`receive_late`].
+#[cold]
+#[inline(never)]
+fn receive_group(qps: &mut QpTable, units: &mut Units, config: &EngineConfig, frame: RxFrame<'_>) {
+    let Ok(datagram) = Datagram::in_frame(frame, config.udp_port) else { return };
+    let Ok(packet) = Packet::in_frame(frame, datagram.transport.clone()) else { return };
+    if packet.mode() != WireMode::Plain || packet.opcode().transport() != Transport::Ud {
+        units.counters.drop_opcode_class += 1;
+        return;
+    }
+    if !is_in_our_vlan(config, &datagram) || units.groups.member(datagram.dst, 0).is_none() {
+        units.counters.drop_group += 1;
+        return;
+    }
+    if !units.is_whole(&frame.bytes()[datagram.l3_offset..datagram.transport.end]) {
+        return;
+    }
+    let ip = &frame.head()[datagram.l3_offset..datagram.transport.start - UDP_LEN];
+    let mut index = 0;
+    while let Some(slot) = units.groups.member(datagram.dst, index) {
+        index += 1;
+        let Some(mut qp) = qps.get(slot) else { continue };
+        if packet.pkey() == qp.hot.id.pkey {
+            qp::on_datagram(&mut qp, units, &packet, ip);
+        } else {
+            units.counters.drop_pkey += 1;
+        }
+    }
+}
+
 /// A datagram may come from anybody, but it must be to this host.
 fn is_to_us(config: &EngineConfig, datagram: &Datagram) -> bool {
-    let vlan = config.vlan.map_or(0, |tci| tci & VID);
-    datagram.dst == config.ip && datagram.vlan.unwrap_or(0) == vlan
+    datagram.dst == config.ip && is_in_our_vlan(config, datagram)
+}
+
+fn is_in_our_vlan(config: &EngineConfig, datagram: &Datagram) -> bool {
+    datagram.vlan.unwrap_or(0) == config.vlan.map_or(0, |tci| tci & VID)
 }

@@ -20,7 +20,7 @@ pub use dpdk_sys::{
     NicConfig, NoLink, OpenPort, PortError, SocketKind, VhostConfig,
 };
 
-use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
+use super::{FilterError, LinkDown, Port, PortCaps, PortStats, RX_BURST, RxFrame};
 use crate::prefetch;
 use crate::time::Time;
 
@@ -198,6 +198,10 @@ impl<D: Driver> Port for DpdkPort<D> {
 
     fn link_down(&self) -> Option<LinkDown> {
         self.driver.no_link().map(LinkDown::from)
+    }
+
+    fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), FilterError> {
+        self.driver.set_groups(macs).map_err(|error| FilterError { why: error.to_string() })
     }
 
     #[inline]

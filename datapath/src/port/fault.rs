@@ -23,7 +23,7 @@ pub use rule::{BlackHole, DropRule, DropRules};
 pub use stats::{FaultStats, LaneStats};
 
 use super::delegate::delegate;
-use super::{Bursts, LinkDown, Port, PortCaps, PortStats, RX_BURST, Rest, RxFrame};
+use super::{Bursts, FilterError, LinkDown, Port, PortCaps, PortStats, RX_BURST, Rest, RxFrame};
 use crate::time::Time;
 use arrayvec::ArrayVec;
 use judge::Side;
@@ -103,6 +103,7 @@ impl<P: Port> Port for Fault<P> {
         fn link_down(&self) -> Option<LinkDown>;
         fn pass_on(&mut self, frame: &[u8]) -> bool;
         fn take_passed_on(&mut self) -> usize;
+        fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), FilterError>;
     }
 
     fn rx_limit(&self) -> usize {

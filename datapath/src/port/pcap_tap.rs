@@ -5,7 +5,7 @@ mod pcap;
 mod tests;
 
 use super::delegate::delegate;
-use super::{LinkDown, Port, PortCaps, PortStats, Rest, RxFrame};
+use super::{FilterError, LinkDown, Port, PortCaps, PortStats, Rest, RxFrame};
 use crate::time::Time;
 use pcap::PcapWriter;
 use std::io::{self, Write};
@@ -99,6 +99,7 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         fn next_due(&self) -> Option<Time>;
         fn pass_on(&mut self, frame: &[u8]) -> bool;
         fn take_passed_on(&mut self) -> usize;
+        fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), FilterError>;
     }
 
     fn rx_burst(&mut self) -> usize {

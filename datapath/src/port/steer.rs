@@ -8,7 +8,7 @@
 //! does. So every engine of a device must be driven: another one's frames may come in at its port.
 //!
 //! What is no packet of RoCE stays with whoever got it, who answers questions and pings; but who
-//! says where it is says it to all engines. Queue pair 1, that of connection managers, is one of
+//! says where it is says it to all engines, and a datagram to a multicast group goes to all. Queue pair 1, that of connection managers, is one of
 //! each engine: its packets stay as well.
 
 mod inbox;
@@ -16,9 +16,9 @@ mod inbox;
 mod tests;
 
 use super::delegate::delegate;
-use super::{LinkDown, Port, PortCaps, PortStats, RX_BURST, Rest, RxFrame};
+use super::{FilterError, LinkDown, Port, PortCaps, PortStats, RX_BURST, Rest, RxFrame};
 use crate::neighbor::NeighborConfig;
-use crate::qpn::EngineId;
+use crate::qpn::{EngineId, MULTICAST_QPN};
 use crate::time::Time;
 use arrayvec::ArrayVec;
 use core::net::IpAddr;
@@ -74,6 +74,7 @@ impl Judge {
     #[inline]
     fn owner(&self, qpn: u32) -> Recipient {
         match self.engine.owner_of(qpn) {
+            _ if qpn == MULTICAST_QPN => Recipient::All,
             Some(index) if index != self.engine.index() => Recipient::Other(index),
             _ => Recipient::Us,
         }
@@ -169,9 +170,7 @@ impl<P: Port> Steered<P> {
                 }
                 Recipient::All => {
                     self.kept.push(index);
-                    let us = self.us();
-                    let others = self.inboxes.iter().enumerate().filter(|(index, _)| *index != us);
-                    self.missed += others.map(|(_, inbox)| u64::from(!inbox.put(frame.bytes()))).sum::<u64>();
+                    self.missed += give_to_others(&self.inboxes, self.judge.engine, frame.bytes());
                 }
             }
         }
@@ -189,6 +188,12 @@ impl<P: Port> Steered<P> {
     }
 }
 
+/// Puts a frame into the inboxes of all engines but one. Returns how many had no room.
+fn give_to_others(inboxes: &[Inbox], us: EngineId, frame: &[u8]) -> u64 {
+    let others = inboxes.iter().enumerate().filter(|(index, _)| *index != usize::from(us.index()));
+    others.map(|(_, inbox)| u64::from(!inbox.put(frame))).sum()
+}
+
 impl<P: Port> Port for Steered<P> {
     delegate! {
         to self.inner;
@@ -202,6 +207,7 @@ impl<P: Port> Port for Steered<P> {
         fn tx_waiting(&self) -> Option<usize>;
         fn next_due(&self) -> Option<Time>;
         fn set_now(&mut self, now: Time);
+        fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), FilterError>;
     }
 
     /// A burst is from the port or from the inbox; neither makes the other wait for longer than one
@@ -242,10 +248,18 @@ impl<P: Port> Port for Steered<P> {
     }
 
     fn pass_on(&mut self, frame: &[u8]) -> bool {
-        let Recipient::Other(engine) = self.judge.recipient(RxFrame::new(frame)) else { return false };
-        let passed = self.inboxes[usize::from(engine)].put(frame);
-        self.note(passed);
-        true
+        match self.judge.recipient(RxFrame::new(frame)) {
+            Recipient::Us => false,
+            Recipient::Other(engine) => {
+                let passed = self.inboxes[usize::from(engine)].put(frame);
+                self.note(passed);
+                true
+            }
+            Recipient::All => {
+                self.missed += give_to_others(&self.inboxes, self.judge.engine, frame);
+                false
+            }
+        }
     }
 
     fn take_passed_on(&mut self) -> usize {

@@ -16,12 +16,10 @@ pub use write_order::WriteOrder;
 
 use crate::memory::Access;
 use crate::qp_state::QpState;
+use crate::qpn::MULTICAST_QPN;
 use crate::sched::{PRIORITY_MAX, SchedAttributes, WEIGHT_LIMIT};
 use core::net::{IpAddr, Ipv4Addr};
 use wire::{Pmtu, WireMode};
-
-/// The QPN that stands for a multicast group, so never one queue pair.
-const MULTICAST_QPN: u32 = 0xFF_FFFF;
 
 /// Where a queue pair's packets go.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -199,17 +197,35 @@ impl QpAttr {
     }
 }
 
+/// Whether one host has this address.
+const fn is_unicast(ip: IpAddr) -> bool {
+    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    !(ip.is_unspecified() || ip.is_multicast() || broadcast)
+}
+
 impl AddressVector {
-    /// Checks every field.
+    /// Checks every field of one that names a host.
     ///
     /// # Errors
     /// The first value found wrong.
     pub fn validate(&self) -> Result<(), AttrError> {
-        for (field, ip) in [("src_ip", self.src_ip), ("dst_ip", self.dst_ip)] {
-            let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-            if ip.is_unspecified() || ip.is_multicast() || broadcast {
-                return Err(AttrError::NotUnicast { field, ip });
-            }
+        if !is_unicast(self.dst_ip) {
+            return Err(AttrError::NotUnicast { field: "dst_ip", ip: self.dst_ip });
+        }
+        self.validate_for_datagrams()
+    }
+
+    /// Checks every field of one that names a host or a multicast group, to which only datagrams
+    /// go.
+    ///
+    /// # Errors
+    /// The first value found wrong.
+    pub fn validate_for_datagrams(&self) -> Result<(), AttrError> {
+        if !is_unicast(self.src_ip) {
+            return Err(AttrError::NotUnicast { field: "src_ip", ip: self.src_ip });
+        }
+        if !(is_unicast(self.dst_ip) || self.dst_ip.is_multicast()) {
+            return Err(AttrError::NotUnicast { field: "dst_ip", ip: self.dst_ip });
         }
         if self.src_ip.is_ipv4() != self.dst_ip.is_ipv4() {
             return Err(AttrError::MixedFamilies { src: self.src_ip, dst: self.dst_ip });

@@ -4,7 +4,7 @@ use super::context::{QpCold, Qpc, ResponseLives};
 use super::pair::Qp;
 use crate::prefetch;
 use crate::qp::flags::QpFlags;
-use crate::qpn::{EngineId, FIRST_FREE_QPN, QPN_BITS};
+use crate::qpn::{EngineId, FIRST_FREE_QPN, MULTICAST_QPN};
 use crate::seed::{Purpose, Seed};
 use sr_recovery::Generation;
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ impl QpTable {
             self.salt = self.salt.wrapping_add(0x9E37_79B1);
             let life = self.salt >> (32 - (self.engine.free_bits() - self.slot_bits));
             let qpn = self.engine.base() | life << self.slot_bits | slot;
-            if qpn >= FIRST_FREE_QPN && qpn != (1 << QPN_BITS) - 1 {
+            if qpn >= FIRST_FREE_QPN && qpn != MULTICAST_QPN {
                 return Some((slot, qpn));
             }
         }

@@ -6,6 +6,7 @@ use crate::address::AddressTable;
 use crate::config::EngineConfig;
 use crate::counters::Counters;
 use crate::event::{AsyncEvent, EventLog};
+use crate::groups::Groups;
 use crate::memory::MemoryTable;
 use crate::qp::{LastWords, Qpc, RxRecovery, Srqs};
 use crate::queue::{Completion, CompletionWriter, Freed, Numbered};
@@ -40,6 +41,7 @@ pub(crate) struct Units {
     pub turn: u16,
     pub memory: MemoryTable,
     pub addresses: AddressTable,
+    pub groups: Groups,
     pub cqs: Numbered<CompletionWriter>,
     pub srqs: Srqs,
     /// Queues with completions that somebody may want to be told of, each at most once.
@@ -83,6 +85,7 @@ impl Units {
             turn: 0,
             memory: MemoryTable::new(config.max_mrs, config.key_seed),
             addresses: AddressTable::new(config.max_ahs),
+            groups: Groups::new(config.engine.count() > 1),
             cqs: Numbered::default(),
             srqs: Srqs::default(),
             cqs_to_tell: Vec::new(),

@@ -46,6 +46,7 @@ pub mod event {
     pub const REJECTED: u32 = 8;
     pub const ESTABLISHED: u32 = 9;
     pub const DISCONNECTED: u32 = 10;
+    pub const MULTICAST_JOIN: u32 = 12;
 }
 
 /// Port spaces.
@@ -61,6 +62,12 @@ pub mod query {
     pub const ADDR: u32 = 0;
     pub const PATH: u32 = 1;
     pub const GID: u32 = 2;
+}
+
+/// `join_flags`: who joins takes datagrams, or only sends some.
+pub mod join {
+    pub const FULL_MEMBER: u16 = 0;
+    pub const SEND_ONLY: u16 = 1;
 }
 
 /// Levels and names of options.
@@ -207,6 +214,15 @@ plain! {
     struct Disconnect { id: u32, }
     struct InitQpAttr { response: u64, id: u32, qp_state: u32, }
     struct Notify { id: u32, event: u32, }
+    struct JoinIpMcast { response: u64, uid: u64, addr: SockaddrIn6, id: u32, }
+    struct JoinMcast {
+        response: u64,
+        uid: u64,
+        id: u32,
+        addr_size: u16,
+        join_flags: u16,
+        addr: SockaddrStorage,
+    }
     struct GetEvent { response: u64, }
     /// The parameter is a [`UdParam`], or begins with a [`ConnParam`].
     struct EventResp { uid: u64, id: u32, event: u32, status: u32, param: [u32; 76], reserved: u32, ece: Ece, }

@@ -3,6 +3,7 @@
 //! The descriptor is the reading end of a pipe, which can be polled: a byte is in it while there is
 //! an event. Its inode tells it from whatever has its number later, in this process or a child.
 
+use super::groups::Membership;
 use super::id::Id;
 use crate::abi::ucm::EventResp;
 use crate::errno::{Errno, Result};
@@ -16,10 +17,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Told {
     /// Whose it is.
     pub about: Arc<Id>,
-    /// The connection that a peer asks for.
-    pub fresh: Option<Arc<Id>>,
+    pub of: Subject,
     /// What the program gets, but for who it is about.
     pub event: EventResp,
+}
+
+/// What an event of an identifier's is of.
+pub enum Subject {
+    Itself,
+    /// A connection that a peer asks for.
+    Connection(Arc<Id>),
+    /// A multicast group.
+    Group(Arc<Membership>),
 }
 
 /// An open descriptor.
@@ -28,6 +37,13 @@ pub struct Channel {
     /// The writing end.
     bell: OwnedFd,
     events: Mutex<VecDeque<Told>>,
+}
+
+impl Told {
+    /// Whether it is an event of that identifier's.
+    pub fn is_of(&self, id: &Arc<Id>) -> bool {
+        Arc::ptr_eq(&self.about, id)
+    }
 }
 
 impl Channel {
@@ -76,12 +92,11 @@ impl Channel {
         Ok(())
     }
 
-    /// Takes out all events of an identifier.
-    pub fn remove(&self, fd: Option<RawFd>, of: &Arc<Id>) -> Vec<Told> {
+    /// Takes out all events that `goes` names.
+    pub fn remove(&self, fd: Option<RawFd>, goes: impl Fn(&Told) -> bool) -> Vec<Told> {
         let mut events = self.events();
         let had = !events.is_empty();
-        let (removed, kept): (Vec<_>, Vec<_>) =
-            core::mem::take(&mut *events).into_iter().partition(|told| Arc::ptr_eq(&told.about, of));
+        let (removed, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut *events).into_iter().partition(goes);
         events.extend(kept);
         if let Some(fd) = fd.filter(|_| had) {
             silence(fd, &events);

@@ -2,7 +2,7 @@
 
 use super::channel::Channel;
 use super::id::Id;
-use super::{attributes, bind, connect, events, options, query, table, user};
+use super::{attributes, bind, connect, events, groups, options, query, table, user};
 use crate::abi::ucm::{CmdHdr, Plain, cmd, from_bytes};
 use crate::errno::{Errno, Result};
 use std::os::fd::RawFd;
@@ -59,7 +59,9 @@ fn handler(number: u32) -> Result<Handler> {
         cmd::NOTIFY => options::notify,
         // The kernel has none of it either.
         cmd::GET_OPTION => |_| Err(Errno(libc::ENOSYS)),
-        cmd::JOIN_IP_MCAST | cmd::JOIN_MCAST | cmd::LEAVE_MCAST => |_| Err(Errno::NOT_SUPPORTED),
+        cmd::JOIN_IP_MCAST => groups::join_ip,
+        cmd::JOIN_MCAST => groups::join,
+        cmd::LEAVE_MCAST => groups::leave,
         _ => return Err(Errno::INVALID),
     })
 }

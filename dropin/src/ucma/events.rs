@@ -1,6 +1,6 @@
 //! Events on their way to the program.
 
-use super::channel::{self, Told};
+use super::channel::{self, Subject, Told};
 use super::command::Command;
 use super::table;
 use crate::abi::ucm::{EventResp, GetEvent, MigrateId};
@@ -19,12 +19,19 @@ pub fn get_event(command: &Command) -> Result<()> {
 }
 
 fn deliver(command: &Command, asked: &GetEvent, told: &Told) -> Result<()> {
-    // Of a request the number is the new connection's, and the name the listener's.
-    let id = told.fresh.as_ref().unwrap_or(&told.about).handle;
     let mut inbox = told.about.inbox();
-    let resp = EventResp { uid: inbox.uid, id, ..told.event };
+    let (uid, id) = match &told.of {
+        Subject::Itself => (inbox.uid, told.about.handle),
+        // The number is the new connection's, and the name the listener's.
+        Subject::Connection(fresh) => (inbox.uid, fresh.handle),
+        Subject::Group(membership) => (membership.uid, membership.handle),
+    };
+    let resp = EventResp { uid, id, ..told.event };
     command.answer_first(asked.response, &resp, offset_of!(EventResp, reserved))?;
-    inbox.reported += 1;
+    match &told.of {
+        Subject::Group(membership) => membership.note_reported(),
+        _ => inbox.reported += 1,
+    }
     Ok(())
 }
 
@@ -35,8 +42,8 @@ pub fn migrate_id(command: &Command) -> Result<()> {
     let from = table::channel(channel::inode_of(fd)?)?;
     let id = table::id(&from, asked.id)?;
     id.inbox().channel = Arc::downgrade(&command.channel);
-    for told in from.remove(Some(fd), &id) {
-        if let Some(fresh) = &told.fresh {
+    for told in from.remove(Some(fd), |told| told.is_of(&id)) {
+        if let Subject::Connection(fresh) = &told.of {
             fresh.inbox().channel = Arc::downgrade(&command.channel);
         }
         command.channel.push(told);

@@ -1,7 +1,7 @@
 //! An identifier (`rdma_cm_id`): its addresses, and its connection.
 
 use super::agreements;
-use super::channel::{Channel, Told};
+use super::channel::{Channel, Subject, Told};
 use super::inbox::Inbox;
 use super::ports::{Port, random};
 use super::table;
@@ -90,7 +90,7 @@ impl Id {
     pub fn tell(self: &Arc<Self>, event: crate::abi::ucm::EventResp) {
         let channel = self.inbox().channel.upgrade();
         if let Some(channel) = channel {
-            channel.push(Told { about: Arc::clone(self), fresh: None, event });
+            channel.push(Told { about: Arc::clone(self), of: Subject::Itself, event });
         }
     }
 
@@ -103,9 +103,11 @@ impl Id {
         let state = core::mem::take(&mut *self.state());
         state.leave();
         let channel = core::mem::take(&mut self.inbox().channel).upgrade();
-        let removed = channel.map(|channel| channel.remove(fd, self)).unwrap_or_default();
-        for fresh in removed.into_iter().filter_map(|told| told.fresh) {
-            fresh.end(None);
+        let removed = channel.map(|channel| channel.remove(fd, |told| told.is_of(self))).unwrap_or_default();
+        for told in removed {
+            if let Subject::Connection(fresh) = told.of {
+                fresh.end(None);
+            }
         }
         agreements::forget(self.handle);
         table::forget(self.handle);

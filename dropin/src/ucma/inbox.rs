@@ -2,7 +2,7 @@
 
 use super::agreements;
 use super::attributes::way_to;
-use super::channel::{Channel, Told};
+use super::channel::{Channel, Subject, Told};
 use super::id::{Id, Role, State};
 use super::table;
 use crate::abi::ucm::{ConnParam, Ece, EventResp, PRIVATE_DATA, UdParam, bytes_of, event, zeroed};
@@ -86,8 +86,8 @@ fn of_reply(agreed: &Agreed, private_data: &[u8]) -> EventResp {
     of_connection(event::CONNECT_RESPONSE, 0, &param, agreements::options(agreed))
 }
 
-/// Private data as a message has them, zeros at the end included.
-fn of_datagrams(event: u32, param: UdParam, data: &[u8]) -> EventResp {
+/// An event of datagrams, with private data as a message has them, zeros at the end included.
+pub fn of_datagrams(event: u32, param: UdParam, data: &[u8]) -> EventResp {
     let mut private_data = [0; PRIVATE_DATA];
     private_data[..data.len()].copy_from_slice(data);
     let private_data_len = u8::try_from(data.len()).unwrap_or(u8::MAX);
@@ -196,7 +196,7 @@ impl Requests {
         let inbox = Inbox::new(Arc::downgrade(&channel), 0);
         let fresh =
             table::add(|handle| Id::new(handle, listener.space, listener.qp_type, inbox, state)).ok()?;
-        let told = Told { about: listener, fresh: Some(Arc::clone(&fresh)), event };
+        let told = Told { about: listener, of: Subject::Connection(Arc::clone(&fresh)), event };
         channel.push(told);
         Some(fresh)
     }

@@ -3,9 +3,11 @@
 use super::calls::{srnic_cm_closed, srnic_cm_has, srnic_cm_write};
 use super::{channel, table};
 use crate::abi::ucm::{
-    self, BindIp, CmdHdr, CreateId, DestroyId, GetEvent, Listen, MigrateId, Plain, Query, QueryRouteResp,
-    SetOption, bytes_of, cmd, option, ps, zeroed,
+    self, BindIp, CmdHdr, CreateId, DestroyId, GetEvent, JoinIpMcast, JoinMcast, Listen, MigrateId, Plain,
+    Query, QueryRouteResp, SetOption, bytes_of, cmd, option, ps, zeroed,
 };
+use crate::config::parse;
+use crate::opened;
 use core::ffi::{c_int, c_void};
 use core::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,13 +16,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 struct Open {
     fd: c_int,
     inode: u64,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Open {
     fn new(flags: c_int) -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::with(flags, Some(turn))
+    }
+
+    /// One more of a test that has its turn.
+    fn another(flags: c_int) -> Self {
+        Self::with(flags, None)
+    }
+
+    fn with(flags: c_int, turn: Option<MutexGuard<'static, ()>>) -> Self {
         let fd = table::open(flags).expect("a descriptor");
         Self { fd, inode: channel::inode_of(fd).expect("an inode"), _turn: turn }
     }
@@ -38,10 +49,51 @@ impl Open {
     }
 
     fn create(&self) -> u32 {
+        self.create_in(ps::TCP)
+    }
+
+    fn create_in(&self, space: u16) -> u32 {
         let mut id = 0_u32;
-        let asked = CreateId { uid: 7, response: address(&mut id), ps: ps::TCP, ..zeroed() };
+        let asked = CreateId { uid: 7, response: address(&mut id), ps: space, ..zeroed() };
         assert_eq!(self.command(cmd::CREATE_ID, &asked, 4), 0);
         id
+    }
+
+    /// An identifier of datagrams that is bound to a device.
+    fn create_bound(&self, device: &str) -> u32 {
+        let id = self.create_in(ps::UDP);
+        let engine = opened::open(&parse("srnic0", device).expect("a device")).expect("it opens");
+        let channel = table::channel(self.inode).expect("it is open");
+        table::id(&channel, id).expect("it is there").state().engine = Some(engine);
+        id
+    }
+
+    fn join(&self, id: u32, group: &str, join_flags: u16) -> Result<u32, c_int> {
+        let mut joined = u32::MAX;
+        let (addr, addr_size) = super::sockaddr::to_c(group.parse().expect("an address"));
+        let asked = JoinMcast { response: address(&mut joined), uid: 9, id, addr_size, join_flags, addr };
+        match self.command(cmd::JOIN_MCAST, &asked, 4) {
+            0 => Ok(joined),
+            errno => Err(errno),
+        }
+    }
+
+    /// How many events of a group the program has got, or an errno.
+    fn leave(&self, joined: u32) -> Result<u32, c_int> {
+        let mut reported = u32::MAX;
+        let asked = DestroyId { response: address(&mut reported), id: joined, reserved: 0 };
+        match self.command(cmd::LEAVE_MCAST, &asked, 4) {
+            0 => Ok(reported),
+            errno => Err(errno),
+        }
+    }
+
+    fn event(&self) -> Result<ucm::EventResp, c_int> {
+        let mut resp: ucm::EventResp = zeroed();
+        match self.command(cmd::GET_EVENT, &GetEvent { response: address(&mut resp) }, size_of_val(&resp)) {
+            0 => Ok(resp),
+            errno => Err(errno),
+        }
     }
 
     fn destroy(&self, id: u32) -> c_int {
@@ -120,6 +172,44 @@ fn without_an_event_a_nonblocking_descriptor_says_so() {
     let mut resp: ucm::EventResp = zeroed();
     let asked = GetEvent { response: address(&mut resp) };
     assert_eq!(open.command(cmd::GET_EVENT, &asked, size_of::<ucm::EventResp>()), libc::EAGAIN);
+}
+
+#[test]
+fn a_group_is_joined_told_of_and_left() {
+    let open = Open::new(libc::O_NONBLOCK);
+    let id = open.create_bound("sim:ucma-groups");
+    let joined = open.join(id, "239.1.2.3:0", ucm::join::FULL_MEMBER).expect("a group");
+    let event = open.event().expect("it says so");
+    assert_eq!((event.event, event.uid, event.id, event.status), (ucm::event::MULTICAST_JOIN, 9, joined, 0));
+    // Who is sent to: the members' number, the Q_Key, and the GID.
+    assert_eq!(event.param[..2], [0xFF_FFFF, 0x0123_4567]);
+    assert_eq!(event.param[2..6], [0, 0, 0xFFFF_0000, u32::from_ne_bytes([239, 1, 2, 3])]);
+    assert_eq!(open.leave(joined), Ok(1));
+    assert_eq!(open.leave(joined), Err(libc::ENOENT));
+    // Nobody hears of a group that is left, nor of one whose identifier is gone.
+    let joined = open.join(id, "239.1.2.4:0", ucm::join::SEND_ONLY).expect("a group");
+    assert_eq!((open.leave(joined), open.event().err()), (Ok(0), Some(libc::EAGAIN)));
+    let joined = open.join(id, "239.1.2.5:0", ucm::join::FULL_MEMBER).expect("a group");
+    assert_eq!((open.destroy(id), open.event().err()), (0, Some(libc::EAGAIN)));
+    assert_eq!(open.leave(joined), Err(libc::ENOENT));
+}
+
+#[test]
+fn what_is_no_group_or_no_identifier_of_datagrams_does_not_join() {
+    let open = Open::new(libc::O_NONBLOCK);
+    let id = open.create_bound("sim:ucma-no-groups");
+    for addr in ["10.77.0.9:0", "0.0.0.0:0", "[ff0e::1]:0"] {
+        assert_eq!(open.join(id, addr, 0), Err(libc::EINVAL), "{addr}");
+    }
+    assert_eq!(open.join(id, "239.1.2.3:0", 2), Err(libc::EINVAL), "no such flag");
+    assert_eq!(open.join(open.create_in(ps::UDP), "239.1.2.3:0", 0), Err(libc::EINVAL), "it has no device");
+    assert_eq!(open.join(u32::MAX, "239.1.2.3:0", 0), Err(libc::ENOENT));
+    let asked = JoinIpMcast { response: 0, uid: 9, addr: sockaddr("239.1.2.3:0"), id };
+    assert_eq!(open.command(cmd::JOIN_IP_MCAST, &asked, 4), libc::EFAULT, "nowhere to answer");
+    assert_eq!(open.event().err(), Some(libc::EAGAIN), "none of them is told of");
+    let other = Open::another(0);
+    let joined = open.join(id, "239.1.2.3:0", 0).expect("a group");
+    assert_eq!(other.leave(joined), Err(libc::EINVAL), "it is another descriptor's");
 }
 
 #[test]

@@ -8,12 +8,20 @@ use crate::host::engine::End;
 use crate::host::{Host, HostConfig, HostError, Next};
 use crate::link::{Link, Node};
 use crate::memory::SharedMemory;
-use crate::packet::{Parcel, WIRE_OVERHEAD, mix};
+use crate::packet::{Meta, Parcel, WIRE_OVERHEAD, mix};
 use crate::pfc::Pfc;
 use crate::port::Arena;
 use crate::switch::{Switch, SwitchStats};
+use datapath::prefetch;
 use datapath::queue::WcStatus;
 use std::sync::Arc;
+
+/// How many events before its own a link or host is fetched into the caches, and how many before
+/// it what those lead to. With thousands of hosts each event would wait for memory otherwise.
+mod ahead {
+    pub const FIRST: usize = 12;
+    pub const SECOND: usize = 5;
+}
 
 /// A flow that begins in the present window.
 #[derive(Clone, Copy, Debug)]
@@ -209,6 +217,7 @@ impl Shard {
     pub fn run(&mut self, until: Ps) -> Result<(), HostError> {
         self.deliver()?;
         while let Some(event) = self.calendar.pop_before(until) {
+            self.prefetch();
             self.now = event.at;
             self.events += 1;
             match event.kind() {
@@ -222,6 +231,39 @@ impl Shard {
         }
         self.until = until;
         Ok(())
+    }
+
+    /// Starts to fetch what the events to come need.
+    fn prefetch(&self) {
+        let Some(arena) = &self.arena else { return };
+        if let Some(event) = self.calendar.ahead(ahead::FIRST) {
+            match event.kind() {
+                Kind::Arrival => {
+                    prefetch::read_all(&self.links[event.entity() as usize]);
+                    arena.packets.prefetch_meta(event.packet);
+                }
+                Kind::Departure | Kind::Pause => {
+                    prefetch::read_all(&self.links[event.entity() as usize]);
+                }
+                Kind::Turn | Kind::Flow => prefetch::read_all(self.host(event.entity())),
+            }
+        }
+        let Some(event) = self.calendar.ahead(ahead::SECOND) else { return };
+        match (event.kind(), self.links[event.entity() as usize].to) {
+            (Kind::Turn, _) => self.host(event.entity()).prefetch(&arena.packets),
+            (Kind::Arrival, Node::Host(host)) => prefetch::read_all(self.host(host)),
+            (Kind::Arrival, Node::Switch(switch)) => {
+                let out = self.route(switch, event, arena.packets.meta(event.packet));
+                prefetch::read_all(&self.links[out as usize]);
+            }
+            _ => {}
+        }
+    }
+
+    /// The link into which a switch sends the packet of an arrival.
+    fn route(&self, switch: u32, arrival: Event, meta: &Meta) -> u32 {
+        let own = if self.config.switch.spray { mix(arrival.number()) } else { 0 };
+        self.config.topology.route(switch, meta.to, meta.flow ^ own)
     }
 
     /// Takes what has come from other shards.
@@ -271,10 +313,13 @@ impl Shard {
     }
 
     fn arrive_at_switch(&mut self, number: u32, event: Event) {
+        let Some(out) =
+            self.arena.as_ref().map(|arena| self.route(number, event, arena.packets.meta(event.packet)))
+        else {
+            return;
+        };
         let Some(arena) = &mut self.arena else { return };
         let meta = arena.packets.meta_mut(event.packet);
-        let own = if self.config.switch.spray { mix(event.number()) } else { 0 };
-        let out = self.config.topology.route(number, meta.to, meta.flow ^ own);
         let switch = &mut self.switches[number as usize];
         let mut pause = None;
         let admitted = match &mut self.pfc {

@@ -18,11 +18,14 @@ pub struct HostFile {
     /// Of the engine.
     congestion: Option<String>,
     recovery: Option<String>,
+    recovery_contexts: Option<u32>,
     rtt_reference_ns: Option<u32>,
     message_bytes: Option<u32>,
     messages: Option<u32>,
     /// Of models.
     control: Option<String>,
+    notify_gap_us: Option<u64>,
+    cut_gap_us: Option<u64>,
     turn_ns: Option<u64>,
 }
 
@@ -54,7 +57,11 @@ impl HostFile {
         changes.mtu = self.mtu.map(pmtu).transpose()?;
         changes.congestion = self.congestion.as_deref().map(congestion).transpose()?;
         changes.recovery = self.recovery.as_deref().map(recovery).transpose()?;
+        let contexts = |number| positive("recovery_contexts", number);
+        changes.recovery_contexts = self.recovery_contexts.map(contexts).transpose()?;
         changes.control = self.control.as_deref().map(control).transpose()?;
+        let micros = |us: u64| Ps::from_ns(us.saturating_mul(1000));
+        (changes.notify_gap, changes.cut_gap) = (self.notify_gap_us.map(micros), self.cut_gap_us.map(micros));
         changes.turn = self.turn_ns.map(|ns| Ps::from_ns(ns.max(1)));
         if let Some(rtt_reference_ns) = self.rtt_reference_ns {
             changes.tuning = Some(CongestionTuning { rtt_reference_ns, ..CongestionTuning::default() });

@@ -59,6 +59,12 @@ pub struct ModelConfig {
     pub timer_long: Ps,
     /// Packets that come in order are acknowledged together, so many; the last of a flow at once.
     pub packets_per_ack: u32,
+    /// DCQCN: least time between two notifications of a flow by its receiver; 0: one for each
+    /// marked packet.
+    pub notify_gap: Ps,
+    /// DCQCN: least time between two cuts of a flow's rate by its sender, which hears no
+    /// notification before; 0: each one cuts.
+    pub cut_gap: Ps,
     /// Least time between two turns of a host.
     pub turn: Ps,
     /// Frames of the transmit ring.
@@ -71,8 +77,6 @@ pub struct ModelConfig {
 #[derive(Debug, Default)]
 pub struct ModelHost {
     number: u32,
-    /// Frames that have arrived.
-    pub inbox: List,
     senders: Vec<Sender>,
     receivers: HashMap<u32, Receiver>,
     /// Flows whose receiver may have something to say.
@@ -117,8 +121,14 @@ impl ModelHost {
     }
 
     /// Takes what has arrived, and sends at most `room` frames.
-    pub fn turn(&mut self, config: &ModelConfig, now: Ps, arena: &mut Arena, room: u32) {
-        while let Some(packet) = self.inbox.pop(&arena.packets) {
+    pub fn turn(
+        &mut self,
+        config: &ModelConfig,
+        now: Ps,
+        (inbox, arena): (&mut List, &mut Arena),
+        room: u32,
+    ) {
+        while let Some(packet) = inbox.pop(&arena.packets) {
             self.receive(config, now, &arena.packets, packet);
             arena.packets.free(packet);
         }

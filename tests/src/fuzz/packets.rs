@@ -1,10 +1,12 @@
 //! Frames that nobody honest would send.
 
 use super::scene::{QKEY, Scene, Target};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use datapath::qp::state::QpType;
+use datapath::qpn::MULTICAST_QPN;
 use simnet::{Forger, Rng};
 use std::collections::BTreeMap;
-use wire::encap::ROCE_UDP_PORT;
+use wire::encap::{ROCE_UDP_PORT, group_mac};
 use wire::{
     AckFlags, Ackx, Aeth, AtomicEth, Datagram, Deth, Meta, Msn, Opcode, Psn, Rdw, Repr, Reth, Ssn, Ssnw,
     Syndrome, Transport, WireMode, icrc,
@@ -66,6 +68,9 @@ impl Source {
         if rng.hits(20_000) {
             forger.flow.src = forger.flow.dst;
         }
+        if target.qp_type == QpType::Ud && rng.hits(300_000) {
+            to_group(rng, &mut forger, scene.group());
+        }
         let last = scene.overheard.borrow().psns.get(&scene.rig.qpn(target.own)).copied();
         let psn = psn_near(rng, last.unwrap_or(Psn::new(scene.rig.qp_options(target.peer).sq_psn)));
         let mut repr = packet(rng, target, &forger, psn);
@@ -73,6 +78,27 @@ impl Source {
         let len = length(rng, repr.bth.opcode);
         fill(rng, scene, &mut repr, len, psn);
         forger.frame(&repr, &vec![0x5A; len])
+    }
+}
+
+/// For all members of the victim's group, or nearly so.
+fn to_group(rng: &mut Rng, forger: &mut Forger, group: IpAddr) {
+    if rng.hits(900_000) {
+        forger.flow.dst = if rng.hits(900_000) { group } else { beside(group) };
+    }
+    if rng.hits(900_000) {
+        forger.flow.dst_mac = group_mac(group);
+    }
+    if rng.hits(900_000) {
+        forger.dest_qpn = MULTICAST_QPN;
+    }
+}
+
+/// A group of which nobody is a member.
+fn beside(group: IpAddr) -> IpAddr {
+    match group {
+        IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() ^ 1).into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() ^ 1).into(),
     }
 }
 

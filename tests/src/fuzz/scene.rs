@@ -1,6 +1,7 @@
 //! The victim, its honest peer, and what may be written and read.
 
 use core::cell::RefCell;
+use core::net::IpAddr;
 use datapath::counters::Counters;
 use datapath::memory::Access;
 use datapath::qp::attr::{QpAttr, QpAttrMask, RecoveryPolicy, WriteOrder};
@@ -141,7 +142,17 @@ impl Scene {
                 moved.expect("a datagram queue pair has no peer to agree with");
             }
         }
+        let (qpn, group) = (self.rig.qpn(own), self.group());
+        self.rig.engine_mut(self.victim).join_group(qpn, group).expect("a group");
         self.targets.push(Target { own, peer, qp_type: QpType::Ud, mode: WireMode::Plain });
+    }
+
+    /// The multicast group that the victim's datagram queue pair is a member of.
+    pub fn group(&self) -> IpAddr {
+        match self.rig.ip(self.victim) {
+            IpAddr::V4(_) => IpAddr::from([239, 1, 2, 3]),
+            IpAddr::V6(_) => IpAddr::from([0xFF0E, 0, 0, 0, 0, 1, 2, 3]),
+        }
     }
 
     /// Overhears what goes to the victim, and looks for secrets in what it sends.

@@ -3,6 +3,7 @@
 use super::Device;
 use datapath::engine::CQ_ENTRIES_MAX;
 use datapath::queue::{QueueCaps, SrqCaps};
+use datapath::tuning;
 
 /// Limits of a device (`ibv_device_attr`). Each is one that a call checks; what verbs have besides,
 /// such as firmware and vendor numbers, is not there.
@@ -39,6 +40,10 @@ pub struct DeviceAttr {
     pub max_srq_wr: u32,
     /// Address handles.
     pub max_ah: u32,
+    /// Multicast groups that have members.
+    pub max_groups: u32,
+    /// Members of a multicast group.
+    pub max_group_members: u32,
     /// Entries of the partition key table.
     pub max_pkeys: u16,
     /// Atomics are atomic for all threads of the host that use atomic operations on the same words
@@ -77,6 +82,8 @@ impl Device {
             max_srq: count(config.max_srqs),
             max_srq_wr: SrqCaps::WR_LIMIT,
             max_ah: config.max_ahs,
+            max_groups: count(tuning::GROUPS),
+            max_group_members: count(tuning::GROUP_MEMBERS),
             max_pkeys: 1,
             atomic_for_host: true,
         }

@@ -1,6 +1,6 @@
 //! Opening a device.
 
-use super::{Device, Inner, capture, thread_devices};
+use super::{Device, Inner, capture, costs, thread_devices};
 use crate::driver::{Driver, EngineThread, SlowPath, drive, stand_by};
 use crate::error::Error;
 use crate::nic::Driven;
@@ -73,8 +73,8 @@ impl DeviceBuilder {
         recovery_contexts: u32 => sizes.recovery_contexts;
         /// Sets how queue pairs share the engine's turns. Default [`SchedulerConfig::RoundRobin`].
         scheduler: SchedulerConfig => sizes.scheduler;
-        /// Sets what operations cost of a tenant's caps in operations. Default: an atomic as much
-        /// as three WRITEs, a READ as 1.1.
+        /// Sets what operations cost of a tenant's caps in operations, unless the device string
+        /// names a file. Default: an atomic as much as three WRITEs, a READ as 1.1.
         costs: CostTable => sizes.costs;
         /// What comes counts as marked by a switch if it waited longer in the port than so many
         /// nanoseconds, or if the slow path falls behind, unless the device string says so with
@@ -120,7 +120,7 @@ impl DeviceBuilder {
 
     fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
         let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
-        let config = drawn(configured(self.sizes, spec))?;
+        let config = drawn(configured(self.sizes, spec)?)?;
         if let Transport::Sim { segment } = &spec.transport {
             let port = crate::sim::attach(segment, spec)?;
             let ip = spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, port.host())));
@@ -244,15 +244,16 @@ impl DeviceBuilder {
 }
 
 /// What a device string says of an engine, and else the program.
-pub(super) fn configured(sizes: EngineConfig, spec: &DeviceSpec) -> EngineConfig {
-    EngineConfig {
+pub(super) fn configured(sizes: EngineConfig, spec: &DeviceSpec) -> Result<EngineConfig, Error> {
+    Ok(EngineConfig {
         vlan: spec.vlan,
         latency: spec.latency.or(sizes.latency),
+        costs: spec.costs.as_deref().map_or(Ok(sizes.costs), costs::read)?,
         host_marks_ns: spec.host_marks_ns.unwrap_or(sizes.host_marks_ns),
         host_rates: spec.host_rates().or(sizes.host_rates),
         host_nonce: host_nonce(),
         ..sizes
-    }
+    })
 }
 
 /// The configuration with seeds of its own from the operating system.

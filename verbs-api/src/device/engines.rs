@@ -148,7 +148,7 @@ impl DeviceBuilder {
             parts.push((with_faults(port, &part)?, part));
         }
         let (ports, parts): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        let config = EngineConfig { ip, ..configured(self.sizes, spec) };
+        let config = EngineConfig { ip, ..configured(self.sizes, spec)? };
         let steering = SteerConfig { ip, vlan: config.vlan, udp_port: config.udp_port };
         let steered = Steered::over(ports, &steering).unwrap_or_default();
         let open = |((engine, port), part): ((EngineId, Steered<Box<dyn QueuePort>>), DeviceSpec)| {

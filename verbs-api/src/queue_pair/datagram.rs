@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::shared_receive::SharedReceiveQueue;
 use crate::work_request::Datagram;
+use core::net::IpAddr;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
 use datapath::qp::transition::TransitionRule;
@@ -112,6 +113,9 @@ impl UdQueuePairBuilder {
 /// # Ok(()) }
 /// ```
 ///
+/// A datagram may go to all members of a multicast group ([`join_group`](Self::join_group),
+/// [`Datagram::to_group`]).
+///
 /// It carries nothing but datagrams:
 ///
 /// ```compile_fail,E0308
@@ -134,6 +138,27 @@ impl UdQueuePair {
         self.owned.post_datagram(datagram)
     }
 
+    /// From now on it takes the datagrams that go to a multicast group, too (`ibv_attach_mcast`;
+    /// protocol.md 1.11), also those of this host and of itself. One that is a member stays one,
+    /// until it leaves or is dropped. Switches are told nothing: one that snoops IGMP or MLD needs
+    /// to be told that the group is here.
+    ///
+    /// # Errors
+    /// [`Error::Group`]: it is no multicast address, or of another family than the device's; the
+    /// device has as many groups as it can, or the group as many members; the port does not let
+    /// its frames through.
+    pub fn join_group(&mut self, group: IpAddr) -> Result<(), Error> {
+        self.owned.life.join_group(group)
+    }
+
+    /// It takes datagrams to that group no more (`ibv_detach_mcast`).
+    ///
+    /// # Errors
+    /// [`Error::Group`], also if it is no member.
+    pub fn leave_group(&mut self, group: IpAddr) -> Result<(), Error> {
+        self.owned.life.leave_group(group)
+    }
+
     /// Longest message, in bytes: one packet.
     #[must_use]
     pub fn max_message(&self) -> u32 {
@@ -144,7 +169,7 @@ impl UdQueuePair {
     ///
     /// # Errors
     /// [`Error::Connect`] in ERR.
-    pub fn resume(&mut self) -> Result<(), Error> {
+    pub fn resume_after_error(&mut self) -> Result<(), Error> {
         let attr = QpAttr { state: QpState::Rts, ..QpAttr::default() };
         self.owned.life.modify(&attr, QpAttrMask::STATE)
     }

@@ -3,6 +3,7 @@
 use super::{Owned, SendBatch};
 use crate::error::Error;
 use crate::work_request::{Datagram, SendRequest};
+use core::net::IpAddr;
 use datapath::qp::state::QpType;
 
 /// A queue pair that begins in RESET, with every transition and mask of `ibv_modify_qp`
@@ -68,6 +69,27 @@ impl ManualQueuePair {
     /// nothing was posted then.
     pub fn post_datagram(&mut self, datagram: &Datagram<'_>) -> Result<(), Error> {
         self.owned.post_datagram(datagram)
+    }
+
+    /// A queue pair of type UD takes the datagrams that go to a multicast group, too (`ibv_attach_mcast`;
+    /// protocol.md 1.11), also those of this host and of itself. One that is a member stays one,
+    /// until it leaves or is dropped. Switches are told nothing: one that snoops IGMP or MLD needs
+    /// to be told that the group is here.
+    ///
+    /// # Errors
+    /// [`Error::Group`]: it is of another type; the address is no multicast address, or of another family than the device's; the
+    /// device has as many groups as it can, or the group as many members; the port does not let
+    /// its frames through.
+    pub fn join_group(&mut self, group: IpAddr) -> Result<(), Error> {
+        self.owned.life.join_group(group)
+    }
+
+    /// It takes datagrams to that group no more (`ibv_detach_mcast`).
+    ///
+    /// # Errors
+    /// [`Error::Group`], also if it is no member.
+    pub fn leave_group(&mut self, group: IpAddr) -> Result<(), Error> {
+        self.owned.life.leave_group(group)
     }
 
     /// Begins a batch of send requests, as [`QueuePair::batch`](super::QueuePair::batch).

@@ -4,6 +4,7 @@ use crate::address::resolved;
 use crate::device::Device;
 use crate::error::Error;
 use crate::queue_pair::{Life, goes_now, submit};
+use core::net::IpAddr;
 use core::time::Duration;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
@@ -56,6 +57,33 @@ impl QueuePair {
             let _ = self.life.device().wait_link(LINK_LIMIT);
         }
         resolved(self.life.device(), || self.life.modify(attr, mask))
+    }
+
+    /// A queue pair of type UD takes the datagrams that go to a multicast group, too (`ibv_attach_mcast`;
+    /// protocol.md 1.11), also those of this host and of itself. One that is a member stays one,
+    /// until it leaves or is dropped. Switches are told nothing: one that snoops IGMP or MLD needs
+    /// to be told that the group is here.
+    ///
+    /// # Errors
+    /// [`Error::Group`]: it is of another type; the address is no multicast address, or of another family than the device's; the
+    /// device has as many groups as it can, or the group as many members; the port does not let
+    /// its frames through.
+    pub fn join_group(&self, group: IpAddr) -> Result<(), Error> {
+        self.life.join_group(group)
+    }
+
+    /// It takes datagrams to that group no more (`ibv_detach_mcast`).
+    ///
+    /// # Errors
+    /// [`Error::Group`], also if it is no member.
+    pub fn leave_group(&self, group: IpAddr) -> Result<(), Error> {
+        self.life.leave_group(group)
+    }
+
+    /// Returns `true` if it is a member of a multicast group.
+    #[must_use]
+    pub fn is_in_group(&self) -> bool {
+        self.life.is_in_group()
     }
 
     /// Takes its window down to what the peer takes, 1 at least; before RTS. Returns the window.

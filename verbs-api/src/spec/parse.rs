@@ -26,6 +26,7 @@ const KEYS: Keys = Keys {
         "slow",
         "host_marks",
         "host_target",
+        "costs",
         "pcap",
         "hugepages",
         "memory",
@@ -49,6 +50,7 @@ pub const MEMIF_KEYS: Keys = Keys {
         "slow",
         "host_marks",
         "host_target",
+        "costs",
         "pcap",
         "hugepages",
         "memory",
@@ -70,6 +72,7 @@ const SIM_KEYS: Keys = Keys {
         "slow",
         "host_marks",
         "host_target",
+        "costs",
         "pcap",
     ],
     example: "ip=10.77.0.1",
@@ -116,6 +119,7 @@ impl FromStr for DeviceSpec {
             latency: None,
             host_marks_ns: None,
             host_target_ns: None,
+            costs: None,
             stat: None,
             faults: None,
         };
@@ -224,6 +228,7 @@ impl DeviceSpec {
                     Some(parse_driver(value).ok_or("inline, hybrid, thread, or thread@ and a processor")?);
             }
             "pcap" => self.pcap = Some(value.into()),
+            "costs" => self.costs = Some(value.into()),
             "latency" => self.latency_mut().one_in = parse_one_in(value)?,
             "slow" => self.latency_mut().slow_ns = duration_ns(value)?,
             "host_marks" => self.host_marks_ns = Some(host_delay_ns(value)?),

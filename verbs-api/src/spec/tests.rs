@@ -97,7 +97,7 @@ fn a_role_in_the_string_is_stronger_than_the_programs() {
 #[test]
 fn every_key_is_taken() {
     let spec = parse(
-        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,memory=2048,ip=fd00::1,engines=8,poll=thread@2,role=client,stat=/run/a.stat,latency=32,slow=1ms,host_marks=30us,host_target=20us,pcap=/tmp/a.pcap",
+        "memif:/run/a,mtu=1500,vlan=7,mac=02:aB:00:00:00:09,hugepages=off,memory=2048,ip=fd00::1,engines=8,poll=thread@2,role=client,stat=/run/a.stat,latency=32,slow=1ms,host_marks=30us,host_target=20us,costs=/etc/costs,pcap=/tmp/a.pcap",
     );
     let expected = DeviceSpec {
         transport: Transport::Memif {
@@ -118,6 +118,7 @@ fn every_key_is_taken() {
         latency: Some(LatencyConfig { one_in: 32, slow_ns: 1_000_000 }),
         host_marks_ns: Some(30_000),
         host_target_ns: Some(20_000),
+        costs: Some("/etc/costs".into()),
         faults: None,
     };
     assert_eq!(spec, expected);

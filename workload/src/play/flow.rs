@@ -1,8 +1,9 @@
 //! One queue pair of an entry: what it posts, and what came of it.
 
-use super::EntryOutcome;
+use super::domains::Domains;
+use super::{EntryOutcome, Traffic};
 use crate::scenario::{Entry, Op, ScenarioError, Service};
-use datapath::qp::state::QpType;
+use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{PostError, QueueCaps, WcStatus};
 use datapath::time::Time;
 use simnet::{NodeId, Qp, QpOptions, Region, Rig, Rng, Span, Work};
@@ -13,11 +14,12 @@ use std::collections::VecDeque;
 const MEMORY_MAX: usize = 1 << 18;
 /// Bytes of an atomic.
 const WORD: usize = 8;
+/// Between the first PSNs of two lives of a queue pair.
+const PSN_STEP: u32 = 0x10_0000;
 
 /// A queue pair that posts, and its peer.
 pub struct Flow {
-    /// Number of its entry.
-    pub entry: usize,
+    entry: usize,
     what: Entry,
     sizes: Sizes,
     rng: Rng,
@@ -36,6 +38,9 @@ pub struct Flow {
     latencies: Vec<u64>,
     /// What was done when posting ended.
     stopped: Option<u64>,
+    /// How often its ends have connected again, and what that takes of a host.
+    lives: u32,
+    control_ns: u64,
 }
 
 /// Where the data of an entry are, on both hosts.
@@ -48,11 +53,12 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(rig: &mut Rig, entry: &Entry, longest: usize) -> Self {
+    fn new(rig: &mut Rig, entry: &Entry, domains: &Domains<'_>, longest: usize) -> Self {
         let regions = entry.regions as usize;
         let wanted = (entry.qps as usize * entry.depth as usize).div_ceil(regions);
         let places = wanted.min(MEMORY_MAX / (longest * regions)).max(1);
-        let mut make = |node| (0..regions).map(|_| rig.region(NodeId(node), places * longest)).collect();
+        let mut make =
+            |node| (0..regions).map(|_| domains.region(rig, entry, node, places * longest)).collect();
         Self { here: make(entry.from), there: make(entry.to), places: (longest, places) }
     }
 
@@ -79,14 +85,23 @@ fn elements(span: Span, count: u32) -> Vec<Span> {
 
 impl Flow {
     /// All queue pairs of an entry, connected.
-    pub fn all_of(rig: &mut Rig, number: usize, entry: &Entry) -> Result<Vec<Self>, ScenarioError> {
+    pub fn all_of(
+        rig: &mut Rig,
+        number: usize,
+        entry: &Entry,
+        domains: &Domains<'_>,
+        control_ns: u64,
+    ) -> Result<Vec<Self>, ScenarioError> {
         let sizes = entry.sizes.clone().sizes()?;
         let longest = if entry.op == Op::Atomic { WORD } else { (sizes.largest() as usize).max(WORD) };
-        let memory = Memory::new(rig, entry, longest);
+        let memory = Memory::new(rig, entry, domains, longest);
         let options = options(entry)?;
         let begin = rig.now().after(u64::from(entry.start_us) * 1000);
         let flow = |index: u32| {
-            let (a, b) = rig.connected(NodeId(entry.from), NodeId(entry.to), options);
+            let [a, b] = [entry.from, entry.to].map(|host| {
+                rig.create_qp(NodeId(host), QpOptions { pd: Some(domains.of(entry, host)), ..options })
+            });
+            rig.connect(a, b);
             Self {
                 entry: number,
                 what: entry.clone(),
@@ -105,39 +120,33 @@ impl Flow {
                 errors: 0,
                 latencies: Vec::new(),
                 stopped: None,
+                lives: 0,
+                control_ns,
             }
         };
         Ok((0..entry.qps).map(flow).collect())
     }
 
-    /// Takes completions, posts receives, and posts requests if it may.
-    pub fn step(&mut self, rig: &mut Rig, may_post: bool) {
-        self.take(rig);
-        self.post_receives(rig);
-        let idle = self.under_way.len() as u64;
-        let room = u64::from(self.what.depth) - idle.min(self.what.depth.into());
-        // A batch is posted as a whole, or not yet.
-        let batch = u64::from(self.what.batch.min(self.what.depth));
-        if may_post && self.errors == 0 && rig.now() >= self.next_post && room >= batch {
-            let count = if self.what.pace_ns == 0 { room / batch * batch } else { batch };
-            self.post(rig, count);
-            self.next_post = rig.now().after(self.what.pace_ns.into());
+    /// Its queue pairs.
+    pub const fn ends(&self) -> [Qp; 2] {
+        self.ends
+    }
+
+    /// Connects again if an end has failed.
+    fn connect_again(&mut self, rig: &mut Rig) {
+        let has_failed = |qp: &Qp| rig.state(*qp) == QpState::Err;
+        let may_call = |qp: &Qp| rig.may_occupy(qp.node());
+        if !self.what.reconnect || !self.ends.iter().any(has_failed) || !self.ends.iter().all(may_call) {
+            return;
         }
-    }
-
-    /// When it posts next although nothing completes, if that is later than now.
-    pub fn wakes_at(&self, now: Time) -> Option<Time> {
-        [self.next_post, self.next_receive].into_iter().filter(|at| *at > now).min()
-    }
-
-    /// From now on it counts what it takes to end.
-    pub fn stop(&mut self) {
-        self.stopped = Some(self.done);
-    }
-
-    /// Whether requests have completed since posting ended, or all have.
-    pub fn moves_on(&self) -> bool {
-        self.errors > 0 || self.stopped.is_none_or(|before| self.done > before) || self.signaled_left() == 0
+        self.lives += 1;
+        let [a, b] = self.ends;
+        let psn = self.lives.wrapping_mul(PSN_STEP) & 0xFF_FFFF;
+        rig.reconnect(a, psn, b, psn);
+        rig.occupy(a.node(), self.control_ns);
+        rig.occupy(b.node(), self.control_ns);
+        self.under_way.clear();
+        (self.posted, self.done, self.receives) = (0, 0, [0; 2]);
     }
 
     /// Requests under way whose completion must come.
@@ -146,25 +155,26 @@ impl Flow {
         self.posted / every - self.done / every
     }
 
-    /// Adds what came of it.
-    pub fn tell(&self, told: &mut EntryOutcome) {
-        told.requests += self.requests;
-        told.bytes += self.bytes;
-        told.errors += self.errors;
-        told.stuck += if self.moves_on() { 0 } else { self.posted - self.done };
-        told.shares.push(self.requests);
-        told.latencies.extend(&self.latencies);
+    /// How many requests it may post now.
+    fn room(&self) -> u64 {
+        let depth = u64::from(self.what.depth);
+        // Who does not look at completions does not know what is under way: the queue says no.
+        if self.what.polled { depth - (self.under_way.len() as u64).min(depth) } else { depth }
     }
 
     fn take(&mut self, rig: &mut Rig) {
+        if self.what.polled {
+            rig.poll_qp(self.ends[0]);
+        }
+        rig.poll_qp(self.ends[1]);
         let (mut sends, from_left) = rig.take_completions(self.ends[0]);
         let (to_left, received) = rig.take_completions(self.ends[1]);
         let ours = from_left.iter().chain(&to_left).chain(&received);
-        self.errors += ours.filter(|done| done.status != WcStatus::Success).count() as u64;
+        self.fail(ours.filter(|done| done.status != WcStatus::Success).count() as u64);
         self.receives[1] += received.len() as u64;
         for done in sends.drain(..) {
             if done.status != WcStatus::Success {
-                self.errors += 1;
+                self.fail(1);
                 continue;
             }
             while self.done <= done.wr_id {
@@ -178,6 +188,13 @@ impl Flow {
                 }
                 self.done += 1;
             }
+        }
+    }
+
+    /// Requests or receives have failed; of one that connects again that is no news.
+    const fn fail(&mut self, count: u64) {
+        if !self.what.reconnect {
+            self.errors += count;
         }
     }
 
@@ -217,7 +234,7 @@ impl Flow {
                 }
                 Err(PostError::QueueFull { .. }) => break,
                 Err(_) => {
-                    self.errors += 1;
+                    self.fail(1);
                     break;
                 }
             }
@@ -230,11 +247,58 @@ impl Flow {
         let parts = elements(here, self.what.elements);
         match self.what.op {
             Op::Write => Work::write_gather(&parts, there),
+            Op::BadKey => Work::write_gather(&parts, there).to(there.addr(), !there.region.key),
             Op::WriteImm => Work::write_gather(&parts, there).imm(1),
             Op::Send => Work::send_gather(&parts),
             Op::Read => Work::read_scatter(&parts, there),
             Op::Atomic => Work::fetch_add(here, there, 1),
+            Op::BadQpn | Op::BadPsn | Op::Create | Op::Register => {
+                unreachable!("an entry without requests has no queue pairs of its own")
+            }
         }
+    }
+}
+
+impl Traffic for Flow {
+    fn entry(&self) -> usize {
+        self.entry
+    }
+
+    fn step(&mut self, rig: &mut Rig, may_post: bool) {
+        self.take(rig);
+        if may_post {
+            self.connect_again(rig);
+        }
+        self.post_receives(rig);
+        // A batch is posted as a whole, or not yet.
+        let (room, batch) = (self.room(), u64::from(self.what.batch.min(self.what.depth)));
+        if may_post && self.errors == 0 && rig.now() >= self.next_post && room >= batch {
+            let count = if self.what.pace_ns == 0 { room / batch * batch } else { batch };
+            self.post(rig, count);
+            self.next_post = rig.now().after(self.what.pace_ns.into());
+        }
+    }
+
+    fn wakes_at(&self, now: Time) -> Option<Time> {
+        [self.next_post, self.next_receive].into_iter().filter(|at| *at > now).min()
+    }
+
+    fn stop(&mut self) {
+        self.stopped = Some(self.done);
+    }
+
+    fn moves_on(&self) -> bool {
+        let is_lost = self.errors > 0 || self.what.reconnect || !self.what.polled;
+        is_lost || self.stopped.is_none_or(|before| self.done > before) || self.signaled_left() == 0
+    }
+
+    fn tell(&self, told: &mut EntryOutcome) {
+        told.requests += self.requests;
+        told.bytes += self.bytes;
+        told.errors += self.errors;
+        told.stuck += if self.moves_on() { 0 } else { self.posted - self.done };
+        told.shares.push(self.requests);
+        told.latencies.extend(&self.latencies);
     }
 }
 
@@ -253,7 +317,7 @@ fn options(entry: &Entry) -> Result<QpOptions, ScenarioError> {
             max_recv_sge: entry.elements,
             max_inline: 0,
         },
-        cq_entries: entry.depth.max(receives) + 16,
+        cq_entries: if entry.polled { entry.depth.max(receives) + 16 } else { entry.depth },
         ..QpOptions::default()
     })
 }

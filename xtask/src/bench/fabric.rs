@@ -1,10 +1,12 @@
 //! `cargo xtask bench fabric`: the paper's large-scale results in virtual time, by `srnic fabric`,
 //! beside the paper's words. docs/fabric.md has the claims, which were fixed before the first run.
 
+mod cnp;
 mod figure_11;
 mod figure_12;
 mod incast;
 mod rtt_fairness;
+mod spraying;
 
 use std::fs;
 use std::path::PathBuf;
@@ -54,6 +56,10 @@ enum Figure {
     Incast,
     /// A near and a far sender to one host
     RttFairness,
+    /// Receivers that notify, and senders that cut, once in a while or at each packet
+    Cnp,
+    /// Each packet takes a way of its own, beside each flow
+    Spraying,
 }
 
 /// `srnic fabric`, to be run.
@@ -93,6 +99,8 @@ pub fn run(options: &Options) -> Result<()> {
         Figure::Twelve => figure_12::run(&fabric)?,
         Figure::Incast => incast::run(&fabric)?,
         Figure::RttFairness => rtt_fairness::run(&fabric)?,
+        Figure::Cnp => cnp::run(&fabric)?,
+        Figure::Spraying => spraying::run(&fabric)?,
     };
     println!("\n{}\n\n{}", outcome.words, claim::table(&outcome.claims));
     if let Some(path) = &options.json {

@@ -114,7 +114,7 @@ fn has_modules() -> bool {
 }
 
 /// A switch with a pool, and its socket.
-fn start_switch(scratch: &Scratch) -> Result<(Process, PathBuf)> {
+pub(super) fn start_switch(scratch: &Scratch) -> Result<(Process, PathBuf)> {
     repo::run(repo::cargo(&["build", "--profile", CHECKED, "-p", "srnic-tools"]))?;
     let dir = scratch.path();
     let socket = dir.join("pool.sock");

@@ -6,6 +6,7 @@ mod cases;
 mod differ;
 mod ends;
 mod exports;
+mod groups;
 mod jobs;
 mod many;
 mod pyverbs;
@@ -54,6 +55,7 @@ pub fn run(part: &str) -> Result<()> {
     for case in by_address::Case::all() {
         rows.play(&case.name(), &case.programs(), |place| by_address::play(&case, place))?;
     }
+    groups::play(&mut rows)?;
     differ::play(&mut rows)?;
     many::play(&mut rows)?;
     ends::play(&mut rows)?;

@@ -4,6 +4,7 @@ mod details;
 mod devices;
 mod help;
 mod table;
+mod tenants;
 mod theme;
 
 pub use theme::Theme;
@@ -32,6 +33,7 @@ pub fn draw(frame: &mut Frame<'_>, history: &History, view: &View, theme: Theme)
     match view.page {
         Page::Table | Page::Filter => table::draw(frame, middle, &pairs, view, theme),
         Page::Details => details::draw(frame, middle, pairs.get(view.position(&pairs)), theme),
+        Page::Tenants => tenants::draw(frame, middle, history, theme),
         Page::Help => help::draw(frame, middle, theme),
     }
     draw_footer(frame, bottom, view, theme);
@@ -41,7 +43,7 @@ fn draw_footer(frame: &mut Frame<'_>, area: Rect, view: &View, theme: Theme) {
     let order = if view.reversed { " reversed" } else { "" };
     let text = match view.page {
         Page::Filter => format!("/{}_   enter: keep  esc: clear", view.filter),
-        Page::Details => "esc: back  ?: help  q: quit".to_owned(),
+        Page::Details | Page::Tenants => "esc: back  ?: help  q: quit".to_owned(),
         Page::Help => "any key: back".to_owned(),
         Page::Table if view.filter.is_empty() => {
             format!("q: quit  ?: help  enter: details  /: filter  s: sorted by {}{order}", view.order.name())

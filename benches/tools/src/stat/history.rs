@@ -129,6 +129,13 @@ impl Track {
         self.rate(resends(qpn))
     }
 
+    /// How fast a counter of a tenant runs.
+    pub fn tenant_rate(&self, number: u32, counter: &str) -> Option<f64> {
+        self.rate(|before, now| {
+            Some(now.tenants.get(&number)?.counted(counter, Some(before.tenants.get(&number)?)))
+        })
+    }
+
     /// A number of each sample.
     pub fn values(&self, of: impl Fn(&Snapshot) -> Option<f64>) -> Vec<Option<f64>> {
         self.samples.iter().map(|sample| of(&sample.snapshot)).collect()

@@ -51,6 +51,8 @@ pub enum Page {
     Filter,
     /// One queue pair.
     Details,
+    /// The tenants.
+    Tenants,
     /// What the keys do.
     Help,
 }
@@ -132,7 +134,7 @@ impl View {
         match self.page {
             Page::Filter => self.edit_filter(key.code),
             Page::Help => self.page = Page::Table,
-            Page::Details | Page::Table => return self.command(key.code, history),
+            Page::Details | Page::Tenants | Page::Table => return self.command(key.code, history),
         }
         true
     }
@@ -156,10 +158,12 @@ impl View {
             KeyCode::Esc if self.page == Page::Table => self.filter.clear(),
             KeyCode::Esc => self.page = Page::Table,
             KeyCode::Char('?' | 'h') => self.page = Page::Help,
+            KeyCode::Char('t') if self.page == Page::Tenants => self.page = Page::Table,
+            KeyCode::Char('t') => self.page = Page::Tenants,
             KeyCode::Char('/') => self.page = Page::Filter,
             KeyCode::Char('s') => self.order = self.order.next(),
             KeyCode::Char('r') => self.reversed = !self.reversed,
-            KeyCode::Enter if self.page == Page::Details => self.page = Page::Table,
+            KeyCode::Enter if self.page != Page::Table => self.page = Page::Table,
             KeyCode::Enter => self.page = Page::Details,
             _ => self.walk(key, history),
         }

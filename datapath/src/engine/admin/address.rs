@@ -4,10 +4,12 @@ use crate::address::{Address, AddressKey};
 use crate::engine::{Core, CreateError};
 use crate::memory::ProtectionDomainId;
 use crate::qp::attr::AddressVector;
+use core::net::IpAddr;
 use wire::Ecn;
 
 impl Core {
     /// Makes a handle of an address vector, for datagrams of queue pairs of `pd` (`ibv_create_ah`).
+    /// The vector may name a multicast group.
     ///
     /// # Errors
     /// [`CreateError::Address`], of which
@@ -18,10 +20,11 @@ impl Core {
         pd: ProtectionDomainId,
         av: &AddressVector,
     ) -> Result<AddressKey, CreateError> {
-        av.validate().map_err(|error| CreateError::Address(error.into()))?;
+        av.validate_for_datagrams().map_err(|error| CreateError::Address(error.into()))?;
         let template = self.template_to(av, av.flow_label, Ecn::NotEct).map_err(CreateError::Address)?;
         let loopback = av.dst_ip == self.config.ip;
-        let address = Address { pd, template, loopback, has_label: av.flow_label != 0 };
+        let group = Some(av.dst_ip).filter(IpAddr::is_multicast);
+        let address = Address { pd, template, loopback, group, has_label: av.flow_label != 0 };
         let capacity = self.units.addresses.capacity();
         let exhausted = CreateError::Exhausted { what: "address handles", capacity };
         self.units.addresses.insert(address).ok_or(exhausted)

@@ -15,6 +15,7 @@ use crate::qp_state::{QpState, QpType};
 use crate::stream::{RtoConfig, RxStream, TxRecovery, TxStream, Watchdog, WatchdogConfig, sequence_window};
 use cc_dctcp::{Controller, ControllerConfig};
 use sr_recovery::StreamId;
+use wire::encap::group_mac;
 use wire::{Ecn, Flow, Psn, Template, WireMode, entropy};
 
 impl Core {
@@ -145,6 +146,9 @@ impl Core {
         }
         if let Some(mac) = av.dst_mac {
             return Ok(mac);
+        }
+        if av.dst_ip.is_multicast() {
+            return Ok(group_mac(av.dst_ip));
         }
         match self.neighbor.resolve(self.units.now, av.dst_ip) {
             Resolution::Known(mac) => Ok(mac),

@@ -274,6 +274,7 @@ impl Core {
         qp::stop_streams(&mut qp, &mut self.units);
         qp::flush_taken(&mut qp, &mut self.units);
         self.units.memory.unbind_queue_pair(qpn);
+        self.units.groups.leave_all(slot);
         qp.hot.id.state = QpState::Reset;
         qp.cold.send_queue.shared().set_state(QpState::Reset);
         // The one that a thread is about to ring holds the slot until it comes.

@@ -8,6 +8,7 @@ use smoltcp::wire::{
     EthernetAddress, EthernetProtocol, Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet,
     Ipv6Repr, NdiscNeighborFlags, NdiscRepr, RawHardwareAddress,
 };
+use wire::encap;
 
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1);
 /// That of packets of discovery, which nobody off the link can have.
@@ -27,8 +28,7 @@ const fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
 
 /// The Ethernet address of a multicast address.
 const fn group_mac(group: Ipv6Addr) -> EthernetAddress {
-    let [.., a, b, c, d] = group.octets();
-    EthernetAddress([0x33, 0x33, a, b, c, d])
+    EthernetAddress(encap::group_mac(IpAddr::V6(group)))
 }
 
 /// The multicast Ethernet addresses that a host with the address `own` listens to.

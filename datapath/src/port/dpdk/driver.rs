@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use dpdk_sys::{Burst, EthPort, EthQueue, EthStats, Mempool, NoLink, Reconnect};
+use dpdk_sys::{Burst, EthPort, EthQueue, EthStats, Mempool, NoLink, PortError, Reconnect};
 
 /// A queue each way, and what is known of its link.
 pub trait Driver {
@@ -17,6 +17,12 @@ pub trait Driver {
 
     /// Does what is due for the link. Returns whether frames can pass then.
     fn tend(&mut self) -> bool;
+
+    /// Lets frames for these multicast addresses through, in place of those named before.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), PortError>;
 
     /// What it counts of frames that never come here.
     fn stats(&self) -> EthStats;
@@ -61,6 +67,10 @@ impl Driver for Whole {
         }
     }
 
+    fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), PortError> {
+        self.eth.join(macs)
+    }
+
     /// A driver that cannot say counts nothing.
     fn stats(&self) -> EthStats {
         self.eth.stats().unwrap_or_default()
@@ -93,6 +103,11 @@ impl Driver for EthQueue {
     /// Who has the port looks after the link.
     fn tend(&mut self) -> bool {
         self.link_up()
+    }
+
+    /// Only memifs have further queues, and they filter nothing.
+    fn set_groups(&mut self, _macs: &[[u8; 6]]) -> Result<(), PortError> {
+        Ok(())
     }
 
     /// Those of the driver are the port's.

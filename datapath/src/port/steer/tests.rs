@@ -173,9 +173,29 @@ fn a_frame_of_our_own_is_passed_on_if_it_is_anothers() {
     let mut ports = ports();
     assert!(!ports[0].pass_on(&data(QPNS[0], 1)) && !ports[0].pass_on(&arp(2, US)));
     assert!(ports[0].pass_on(&data(QPNS[1], 2)));
-    assert_eq!(receive_all(&mut ports[1]), [data(QPNS[1], 2)]);
+    assert_eq!(
+        receive_all(&mut ports[1]),
+        [arp(2, US), data(QPNS[1], 2)],
+        "who says where it is says it to all"
+    );
     assert_eq!((ports[0].stats().rx_steered, ports[0].stats().rx_frames), (1, 0));
     assert!(!TestPort::new(MAX_FRAME).pass_on(&data(QPNS[1], 2)), "any other port has one engine");
+}
+
+/// What is for the members of a multicast group goes to all engines, from the wire and from one of
+/// them.
+#[test]
+fn a_frame_to_a_group_is_for_every_engine() {
+    let mut ports = ports();
+    for number in 0..2 {
+        let frame = data(MULTICAST_QPN, 7);
+        ports[number].inner_mut().arriving.push_back(frame.clone());
+        assert_eq!(receive_all(&mut ports[number]), core::slice::from_ref(&frame));
+        assert_eq!(receive_all(&mut ports[1 - number]), core::slice::from_ref(&frame));
+        assert!(!ports[number].pass_on(&frame), "it is for the sender's engine, too");
+        assert_eq!(receive_all(&mut ports[1 - number]), [frame]);
+        assert!(receive_all(&mut ports[number]).is_empty());
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::qp::payload::Payload;
 use crate::qp::requester::opcode_at;
 use crate::qp::{QPN_GSI, QpIdentity, Qpc, Units};
 use crate::queue::{DatagramAddress, SendFlags, SendWqe, WcStatus};
+use core::net::IpAddr;
 use wire::{Bth, Deth, Fields, Psn, Reth, Template, Transport, WireMode, entropy};
 
 /// Which packet of which message to build.
@@ -19,16 +20,18 @@ pub(super) struct Wanted<'a> {
 }
 
 /// To whom a packet goes.
-struct Way {
+struct Way<'a> {
     template: Template,
     /// The peer is a queue pair of this very engine.
     loopback: bool,
+    /// The multicast group that it goes to.
+    group: Option<&'a IpAddr>,
     dest_qp: u32,
 }
 
 /// A packet with all its lengths known, before its frame is.
 pub(super) struct Plan<'a> {
-    way: Way,
+    way: Way<'a>,
     bth: Bth,
     fields: Fields,
     payload: Payload<'a>,
@@ -41,7 +44,8 @@ impl<'a> Plan<'a> {
     /// The status with which the work request fails.
     pub fn connected(qpc: &Qpc, units: &'a Units, wanted: &Wanted<'a>) -> Result<Self, WcStatus> {
         let (id, wqe) = (&qpc.id, wanted.wqe);
-        let way = Way { template: qpc.template, loopback: id.loopback, dest_qp: id.dest_qpn };
+        let (template, loopback, dest_qp) = (qpc.template, id.loopback, id.dest_qpn);
+        let way = Way { template, loopback, group: None, dest_qp };
         let (va, rkey) = if wqe.opcode.is_write() { wqe.remote() } else { (0, 0) };
         let reth = Reth { va, rkey, dma_len: wqe.length };
         Self::by(way, Transport::Uc, Fields { reth, ..Fields::default() }, (id, units), wanted)
@@ -67,14 +71,15 @@ impl<'a> Plan<'a> {
             address.template.with_src_port(entropy::sport_from_flow_label(label))
         };
         let qkey = if id.qpn == QPN_GSI { QKEY_GSI } else { qkey };
-        let way = Way { template, loopback: address.loopback, dest_qp: to.qpn };
+        let (loopback, group) = (address.loopback, address.group.as_ref());
+        let way = Way { template, loopback, group, dest_qp: to.qpn };
         let deth = Deth { qkey, src_qp: id.qpn };
         Self::by(way, Transport::Ud, Fields { deth, ..Fields::default() }, (id, units), wanted)
     }
 
     /// `fields` has what is of the service.
     fn by(
-        way: Way,
+        way: Way<'a>,
         service: Transport,
         fields: Fields,
         (id, units): (&QpIdentity, &'a Units),
@@ -99,6 +104,11 @@ impl<'a> Plan<'a> {
     /// Whether the peer is a queue pair of this very engine.
     pub const fn loopback(&self) -> bool {
         self.way.loopback
+    }
+
+    /// The multicast group that it goes to.
+    pub const fn group(&self) -> Option<&'a IpAddr> {
+        self.way.group
     }
 
     /// Bytes of the payload.

@@ -7,6 +7,7 @@ use crate::qp::requester::{Begun, Grant, TransmitEnd, run_local, tell_if_drained
 use crate::qp::{NotSent, Qp, TxSlots, Units, fail, fail_sends};
 use crate::qp_state::QpType;
 use crate::queue::WcStatus;
+use core::net::IpAddr;
 
 /// Why a turn ended before its time.
 enum Stop {
@@ -91,6 +92,11 @@ fn send_packet<T: TxSlots>(
     })?;
     grant.bytes = grant.bytes.saturating_sub(plan.payload_len());
     grant.packets -= 1;
+    if let Some(group) = plan.group()
+        && !copy_to_members(&plan, units, slots, *group)
+    {
+        units.counters.drop_group_copy += 1;
+    }
     units.counters.tx_unreliable += 1;
     qp.hot.tx.send_unacknowledged();
     qp.hot.req.sent += 1;
@@ -108,4 +114,12 @@ fn send_packet<T: TxSlots>(
         return Err(Stop::Dead);
     }
     Ok(())
+}
+
+/// Members of a multicast group on this host hear what this host sends to it, as others do. False
+/// if that found no room.
+#[cold]
+#[inline(never)]
+fn copy_to_members<T: TxSlots>(plan: &Plan<'_>, units: &Units, slots: &mut T, group: IpAddr) -> bool {
+    !units.groups.may_have_members(group) || slots.emit(true, |frame| plan.build(frame)).is_ok()
 }

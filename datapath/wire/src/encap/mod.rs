@@ -4,6 +4,7 @@ mod checksum;
 mod common;
 mod datagram;
 mod follow;
+mod group;
 mod raw;
 mod template;
 
@@ -11,6 +12,7 @@ pub use checksum::seal_udp;
 pub use common::{Body, CommonFrame};
 pub use datagram::{Datagram, EncapError};
 pub use follow::Continuation;
+pub use group::group_mac;
 pub use template::{Flow, Template, TemplateError};
 
 /// The UDP destination port of RoCEv2. A SRNIC network may use another.

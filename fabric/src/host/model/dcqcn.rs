@@ -33,13 +33,23 @@ pub struct Dcqcn {
     bytes: u64,
     /// Rises since the last cut: by the timer, by the byte counter.
     rises: [u32; 2],
+    cut_at: Option<Ps>,
 }
 
 impl Dcqcn {
     /// Begins at the line's rate.
     #[must_use]
     pub const fn new(now: Ps) -> Self {
-        Self { rate: 1.0, target: 1.0, alpha: 1.0, alpha_at: now, rise_at: now, bytes: 0, rises: [0; 2] }
+        Self {
+            rate: 1.0,
+            target: 1.0,
+            alpha: 1.0,
+            alpha_at: now,
+            rise_at: now,
+            bytes: 0,
+            rises: [0; 2],
+            cut_at: None,
+        }
     }
 
     /// The rate, as a part of the line's.
@@ -48,8 +58,13 @@ impl Dcqcn {
         self.rate
     }
 
-    /// A congestion notification packet has come.
-    pub fn on_notification(&mut self, now: Ps) {
+    /// A congestion notification packet has come. It is not heard if the last cut is less than
+    /// `gap` ago.
+    pub fn on_notification(&mut self, now: Ps, gap: Ps) {
+        if self.cut_at.is_some_and(|at| now.since(at) < gap) {
+            return;
+        }
+        self.cut_at = Some(now);
         self.advance(now);
         self.target = self.rate;
         self.rate = (self.rate * (1.0 - self.alpha / 2.0)).max(LEAST);
@@ -107,13 +122,13 @@ mod tests {
     #[test]
     fn a_rate_falls_and_recovers_as_published() {
         let mut dcqcn = Dcqcn::new(Ps(0));
-        dcqcn.on_notification(Ps(0));
+        dcqcn.on_notification(Ps(0), Ps(0));
         assert!(near(dcqcn.rate(), 0.5));
         dcqcn.advance(Ps(5 * PERIOD.0));
         assert!(near(dcqcn.rate(), 1.0 - 0.5 / 32.0), "{dcqcn:?}");
         let alpha = (1.0 - GAIN).powi(5);
         assert!(near(dcqcn.alpha, alpha));
-        dcqcn.on_notification(Ps(5 * PERIOD.0));
+        dcqcn.on_notification(Ps(5 * PERIOD.0), Ps(0));
         let rate = dcqcn.rate();
         assert!(near(rate, (1.0 - 0.5 / 32.0) * (1.0 - alpha / 2.0)));
         let target = dcqcn.target;
@@ -121,11 +136,21 @@ mod tests {
         assert!(near(dcqcn.target, target + ADDITIVE), "the sixth period adds a step");
     }
 
+    /// Of notifications within the gap only the first cuts.
+    #[test]
+    fn a_sender_may_cut_once_in_a_while() {
+        let mut dcqcn = Dcqcn::new(Ps(0));
+        (0..50).for_each(|number| dcqcn.on_notification(Ps(number), Ps(50)));
+        assert!(near(dcqcn.rate(), 0.5));
+        dcqcn.on_notification(Ps(50), Ps(50));
+        assert!(near(dcqcn.rate(), 0.25), "{dcqcn:?}");
+    }
+
     /// Notifications for a long time lead to the least rate, not to none.
     #[test]
     fn a_rate_never_becomes_zero() {
         let mut dcqcn = Dcqcn::new(Ps(0));
-        (0..100).for_each(|number| dcqcn.on_notification(Ps(50_000_000 * number)));
+        (0..100).for_each(|number| dcqcn.on_notification(Ps(50_000_000 * number), Ps(0)));
         assert!(near(dcqcn.rate(), LEAST));
     }
 }

@@ -4,9 +4,6 @@ use super::header::{Header, Kind, MAP_WORDS, Map};
 use super::{Control, ModelConfig, Recovery};
 use crate::clock::Ps;
 
-/// Least time between two congestion notification packets of a flow (Zhu et al., SIGCOMM '15).
-const NOTIFICATION_GAP: Ps = Ps::from_ns(50_000);
-
 /// What has come of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Receiver {
@@ -26,7 +23,8 @@ pub struct Receiver {
     /// The sender was told so, and the missing packet has not come since.
     told: bool,
     notified_at: Option<Ps>,
-    notification: bool,
+    /// Notifications that are due.
+    notifications: u32,
 }
 
 impl Receiver {
@@ -43,7 +41,7 @@ impl Receiver {
             out_of_sequence: false,
             told: false,
             notified_at: None,
-            notification: false,
+            notifications: 0,
         }
     }
 
@@ -81,16 +79,17 @@ impl Receiver {
             return;
         }
         self.marks += 1;
-        let rested = self.notified_at.is_none_or(|at| now.since(at) >= NOTIFICATION_GAP);
+        let rested = self.notified_at.is_none_or(|at| now.since(at) >= config.notify_gap);
         if matches!(config.control, Control::PacedDcqcn) && rested {
             self.notified_at = Some(now);
-            self.notification = true;
+            self.notifications += 1;
         }
     }
 
     /// What the sender must be told now, most urgent first.
     pub fn answer(&mut self, host: u32, flow: u32) -> Option<Header> {
-        let kind = if core::mem::take(&mut self.notification) {
+        let kind = if self.notifications > 0 {
+            self.notifications -= 1;
             Kind::Congestion
         } else if core::mem::take(&mut self.out_of_sequence) {
             Kind::OutOfSequence

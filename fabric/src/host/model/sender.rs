@@ -162,7 +162,7 @@ impl Sender {
     pub fn hear(&mut self, config: &ModelConfig, now: Ps, header: &Header) {
         if header.kind == Kind::Congestion {
             if let Rate::Paced { dcqcn, .. } = &mut self.rate {
-                dcqcn.on_notification(now);
+                dcqcn.on_notification(now, config.cut_gap);
             }
             return;
         }

@@ -5,7 +5,7 @@ use crate::network::NodeId;
 use crate::port::SimPort;
 use core::fmt;
 use datapath::engine::Engine;
-use datapath::port::Port;
+use datapath::port::{Port as _, PortStats};
 use datapath::time::Time;
 
 /// A condition was not met.
@@ -102,24 +102,51 @@ impl Rig {
         self.tell_of_looks(node);
         let engine = &mut self.nodes[node.0].engine;
         let done = |engine: &Engine<SimPort>| {
-            let stats = engine.port().stats();
-            (engine.core().counters().rx_atomics, stats.rx_bytes + stats.tx_bytes)
+            let PortStats { rx_bytes, tx_bytes, .. } = engine.port().stats();
+            (engine.core().counters().rx_atomics, rx_bytes + tx_bytes)
         };
         let before = done(engine);
         let turn = engine.turn(self.now);
-        let after = done(engine);
+        let (atomics, bytes) = done(engine);
         self.net.exchange(self.now, node);
         let host = self.nodes[node.0].host;
         let work = (turn.received + turn.sent) as u64 * host.frame_ns
-            + (after.0 - before.0) * host.atomic_ns
-            + (after.1 - before.1) * host.byte_ps / 1000;
-        self.nodes[node.0].busy_until = self.now.after(self.options.turn_cost_ns.max(1) + work);
+            + (atomics - before.0) * host.atomic_ns
+            + (bytes - before.1) * host.byte_ps / 1000;
+        let took = self.options.turn_cost_ns.max(1) + work;
+        self.nodes[node.0].busy_until = self.now.after(took);
+        self.nodes[node.0].busy_ns += took;
+        self.nodes[node.0].has_turned = true;
         self.turns += 1;
     }
 
     /// What the host of a node takes for its work from its next turn on.
     pub fn set_host(&mut self, node: NodeId, host: HostModel) {
         self.nodes[node.0].host = host;
+    }
+
+    /// Something takes the time of a node's host for so many nanoseconds, behind what takes it now:
+    /// its engine has no turn meanwhile. Returns when that is over.
+    pub fn occupy(&mut self, node: NodeId, ns: u64) -> Time {
+        let node = &mut self.nodes[node.0];
+        node.busy_until = node.busy_until.max(self.now).after(ns);
+        node.busy_ns += ns;
+        node.has_turned = false;
+        node.busy_until
+    }
+
+    /// Whether a call may take the time of a node's host now: nothing does, or its engine has had a
+    /// turn since the last call, as who drives an engine gets its lock between two calls.
+    #[must_use]
+    pub fn may_occupy(&self, node: NodeId) -> bool {
+        let node = &self.nodes[node.0];
+        node.has_turned || node.busy_until <= self.now
+    }
+
+    /// Nanoseconds for which a node's host had something to do.
+    #[must_use]
+    pub fn busy_ns(&self, node: NodeId) -> u64 {
+        self.nodes[node.0].busy_ns
     }
 
     fn wakes_at(&self, id: NodeId) -> Option<Time> {

@@ -336,6 +336,11 @@ impl Rig {
             let probe = self.nodes[endpoint.id.node.0].probe.as_deref();
             poll_endpoint(endpoint, probe, self.now);
         }
+        self.poll_events();
+    }
+
+    /// Polls the event queues of all nodes into the rig's logs.
+    pub fn poll_events(&mut self) {
         for node in &mut self.nodes {
             while let Some(event) = node.engine.core_mut().poll_event() {
                 node.events.push(event);

@@ -25,7 +25,7 @@ pub fn run(fabric: &Fabric) -> Result<Outcome> {
         lines: SCHEMES.map(line).to_vec(),
     };
     let words = "The paper: SRNIC is 1.9 to 2.2 times better than CX-6, the gap widens with scale, and SRNIC is about as IRN.";
-    let claims = claims(&rows);
+    let claims = [claims(&rows), speed(&rows)].concat();
     Ok(Outcome { rows, claims, words, picture })
 }
 
@@ -64,6 +64,28 @@ fn claims(rows: &[Value]) -> Vec<Claim> {
     claims
 }
 
+/// What the runs cost. It is claimed of 4,096 hosts, on two cores.
+fn speed(rows: &[Value]) -> Vec<Claim> {
+    const WHOLE: f64 = 4096.0;
+    let whole = rows.iter().any(|row| number(row, "hosts") >= WHOLE);
+    let limit = |limit| if whole { limit } else { Limit::Shown };
+    let mut claims = Vec::new();
+    if let Some(row) = rows.iter().rfind(|row| row["scheme"] == "srnic") {
+        let what = format!("million data packets a second and core, srnic, {} hosts", number(row, "hosts"));
+        let rate = number(row, "packets_per_core_second") / 1e6;
+        claims.push(Claim::new(what, limit(Limit::AtLeast(0.5)), rate));
+    }
+    let most = rows.iter().map(|row| number(row, "peak_bytes")).fold(0.0, f64::max);
+    claims.push(Claim::new(
+        "most memory of a run, GiB",
+        limit(Limit::AtMost(4.0)),
+        most / f64::from(1 << 30),
+    ));
+    let seconds: f64 = rows.iter().map(|row| number(row, "seconds")).sum();
+    claims.push(Claim::new("minutes of all runs", limit(Limit::AtMost(15.0)), seconds / 60.0));
+    claims
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +114,17 @@ mod tests {
         assert_eq!(missed(&rows(1.3, 2.0, 1.4)), 9, "IRN at three sizes on three metrics");
         assert_eq!(missed(&rows(1.0, 1.0, 1.4)), 3, "CX-6 at 256 hosts");
         assert_eq!(missed(&rows(1.0, 2.0, 1.6)), 1, "growth");
+    }
+
+    #[test]
+    fn costs_are_claimed_of_the_whole() {
+        let row = |hosts: u32, rate: f64, gib: u64| {
+            json!({ "scheme": "srnic", "hosts": hosts, "packets_per_core_second": rate,
+                    "peak_bytes": gib << 30, "seconds": 500.0 })
+        };
+        let missed = |rows: &[Value]| speed(rows).iter().filter(|claim| !claim.is_kept()).count();
+        assert_eq!(missed(&[row(64, 1e5, 9)]), 0);
+        assert_eq!(missed(&[row(4096, 6e5, 3)]), 0);
+        assert_eq!(missed(&[row(4096, 4e5, 3), row(4096, 4e5, 5)]), 3);
     }
 }

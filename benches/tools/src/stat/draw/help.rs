@@ -6,12 +6,13 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-const KEYS: [(&str, &str); 8] = [
+const KEYS: [(&str, &str); 9] = [
     ("up, down, j, k", "choose a queue pair; page up, page down, home, end"),
     ("enter", "details of the chosen one, and what its limit means"),
     ("/", "only rows with a text: an address, a state, a limit"),
     ("s", "sort by limit, done/s, again/s, srtt, qpn in turn"),
     ("r", "the other way round"),
+    ("t", "tenants: shares, and what each sends"),
     ("esc", "back; in the table, no filter"),
     ("?", "this page"),
     ("q, ctrl-c", "quit"),

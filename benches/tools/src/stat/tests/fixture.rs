@@ -68,7 +68,44 @@ fn metrics(device: u8, sent: f64, lost: f64) -> String {
         (2.0 * lost).round(),
     );
     PAIRS.iter().for_each(|pair| pair.write(&mut text, sent, lost));
+    TENANTS.iter().for_each(|tenant| tenant.write(&mut text, sent));
     text
+}
+
+/// A tenant, and what it does in a second at most: operations, packets, bytes, waits for its caps.
+struct Tenant {
+    number: u16,
+    class: &'static str,
+    weight: u16,
+    queue_pairs: u32,
+    rates: [f64; 4],
+}
+
+const TENANTS: [Tenant; 2] = [
+    Tenant { number: 0, class: "normal", weight: 1, queue_pairs: 3, rates: [42_500.0, 9e5, 3.6e9, 0.0] },
+    Tenant {
+        number: 1,
+        class: "latency",
+        weight: 4,
+        queue_pairs: 2,
+        rates: [31_000.0, 31_000.0, 2e6, 120.0],
+    },
+];
+
+impl Tenant {
+    fn write(&self, text: &mut String, sent: f64) {
+        let Self { number, class, weight, queue_pairs, rates } = self;
+        let _ = write!(
+            text,
+            "srnic_tenant_info{{tenant=\"{number}\",class=\"{class}\"}} 1\n\
+             srnic_tenant_weight{{tenant=\"{number}\"}} {weight}\n\
+             srnic_tenant_queue_pairs{{tenant=\"{number}\"}} {queue_pairs}\n"
+        );
+        for (name, rate) in ["tx_operations", "tx_packets", "tx_bytes", "parked"].iter().zip(rates) {
+            let _ =
+                writeln!(text, "srnic_tenant_{name}_total{{tenant=\"{number}\"}} {}", (rate * sent).round());
+        }
+    }
 }
 
 impl Pair {

@@ -61,6 +61,13 @@ fn a_queue_pair_is_explained() {
 }
 
 #[test]
+fn tenants_have_a_page() {
+    insta::assert_snapshot!(picture(90, 14, &history(1), "t"));
+    let none = picture(90, 14, &History::new(["/new".to_owned()]), "t");
+    assert!(none.contains("no tenants"), "{none}");
+}
+
+#[test]
 fn the_keys_are_explained() {
     insta::assert_snapshot!(picture(80, 24, &history(1), "?"));
 }
@@ -77,7 +84,7 @@ fn a_device_that_has_gone_is_named_and_its_last_figures_stay() {
 fn no_terminal_is_too_small_or_too_large() {
     for history in [History::default(), History::new(["/new".to_owned()]), history(1), history(30)] {
         for (width, height) in [(0, 0), (1, 1), (24, 6), (25, 7), (80, 1), (8, 60), (300, 100)] {
-            for keys in ["", "/no", "\n", "?", "jjjjjjj"] {
+            for keys in ["", "/no", "\n", "?", "t", "jjjjjjj"] {
                 terminal(width, height, &history, &pressed(&history, keys), Theme::Plain);
             }
         }
@@ -88,7 +95,7 @@ fn no_terminal_is_too_small_or_too_large() {
 fn without_colours_there_are_none() {
     let history = history(1);
     let coloured = |theme| {
-        let pages = ["", "\n", "?"].map(|keys| {
+        let pages = ["", "\n", "?", "t"].map(|keys| {
             let terminal = terminal(80, 24, &history, &pressed(&history, keys), theme);
             let cells = terminal.backend().buffer().content();
             cells.iter().filter(|cell| (cell.fg, cell.bg) != (Color::Reset, Color::Reset)).count()

@@ -1,0 +1,60 @@
+//! Plays the runs of a matrix, several at a time.
+
+use super::reason::scarce;
+use super::{Matrix, Task};
+use crate::play::play;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// What came of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Played {
+    /// 10^9 bits of the victim's payload a second.
+    pub gbps: f64,
+    /// What was scarce, in words.
+    pub scarce: String,
+}
+
+impl Matrix {
+    /// Plays one run; `None` if it cannot be played, which [`Matrix::check`] would have said.
+    #[must_use]
+    pub fn play(&self, task: Task) -> Option<Played> {
+        let outcome = play(&self.scenario(task)).ok()?;
+        let entries = &outcome.entries[..self.victim[task.victim].workload.len()];
+        Some(Played { gbps: entries.iter().map(|entry| entry.gbps()).sum(), scarce: scarce(&outcome) })
+    }
+}
+
+/// Plays all runs of a matrix in so many threads. After each, `goes_on` is asked with how many are
+/// done; once it says no, those under way end and no other begins. What comes out does not depend
+/// on the number of threads.
+pub fn run(matrix: &Matrix, threads: usize, mut goes_on: impl FnMut(usize) -> bool) -> Vec<(Task, Played)> {
+    let tasks = matrix.tasks();
+    // Relaxed: a counter and a flag that guard nothing else.
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut played: Vec<Option<Played>> = vec![None; tasks.len()];
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..threads.max(1) {
+            let (sender, tasks, next, stop) = (sender.clone(), &tasks, &next, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(task) = tasks.get(number) else { break };
+                    if sender.send((number, matrix.play(*task))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (done, (number, result)) in receiver.iter().enumerate() {
+            played[number] = result;
+            if !goes_on(done + 1) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    tasks.into_iter().zip(played).filter_map(|(task, played)| Some((task, played?))).collect()
+}

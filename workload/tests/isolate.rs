@@ -1,0 +1,43 @@
+//! Attackers by victims: with tenants each victim keeps enough, and without them many do not.
+
+use srnic_workload::isolate::{Matrix, Pair, run};
+
+const EACH: usize = 2;
+
+fn matrix(attackers: &[&str], victims: &[&str], time_us: u32) -> Matrix {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let matrix = Matrix::standard().only(&names(attackers), &names(victims)).expect("they are there");
+    Matrix { time_us, lead_us: 100, ..matrix }
+}
+
+fn pairs(matrix: &Matrix) -> Vec<Pair> {
+    matrix.pairs(&run(matrix, EACH, |_| true))
+}
+
+fn told(pairs: &[Pair], with: usize) -> String {
+    let lines = pairs.iter().filter(|pair| !pair.holds()[with]);
+    lines.map(|p| format!("{} beside {}: {:.3?} {:?}\n", p.victim, p.attacker, p.kept(), p.reason)).collect()
+}
+
+/// Some of them, in seconds: `srnic isolate` plays all.
+#[test]
+fn victims_keep_their_share_with_tenants_and_not_without() {
+    let matrix = matrix(&["bulk", "tiny", "reordering"], &["write-64K", "send-4K", "read-8"], 150);
+    let pairs = pairs(&matrix);
+    assert_eq!(pairs.len(), 9);
+    assert!(pairs.iter().all(|pair| pair.holds()[1]), "{}", told(&pairs, 1));
+    let failed = pairs.iter().filter(|pair| !pair.holds()[0]).count();
+    assert!(failed >= 3, "without tenants only {failed} of 9 fail: the attackers are too weak");
+}
+
+#[test]
+fn threads_change_nothing_and_an_end_leaves_whole_pairs() {
+    let matrix = matrix(&["bulk", "control"], &["write-8"], 20);
+    let all = run(&matrix, 1, |_| true);
+    assert_eq!(all.len(), 5);
+    assert_eq!(run(&matrix, 4, |_| true), all);
+    let some = run(&matrix, 1, |done| done < 3);
+    assert_eq!(some, all[..3]);
+    let told = matrix.pairs(&some);
+    assert_eq!(told.iter().map(|pair| pair.attacker.as_str()).collect::<Vec<_>>(), ["bulk"]);
+}
