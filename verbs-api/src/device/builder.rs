@@ -270,7 +270,7 @@ fn seed() -> Result<Seed, Error> {
 /// The time, in units of 16 us since 1970: the smaller the older the device is, as far as the
 /// hosts' clocks agree. Two hosts that start within one unit are not told apart if they have one
 /// Ethernet address, too.
-fn host_nonce() -> [u8; 6] {
+pub(super) fn host_nonce() -> [u8; 6] {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let units = since_1970.as_nanos() / 16_000;
     let [.., a, b, c, d, e, f] = units.to_be_bytes();

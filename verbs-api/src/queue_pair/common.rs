@@ -61,7 +61,7 @@ macro_rules! common_calls {
             }
 
             /// Pauses it: nothing that is posted is sent, nothing is sent again, and the peer's READs
-            /// and atomics are not answered, until [`Self::unpause`], RESET or ERR. What comes in is
+            /// and atomics are not answered, until [`Self::resume`], RESET or ERR. What comes in is
             /// taken and acknowledged. A peer that awaits a response asks again, and gives up when its
             /// retries are used up.
             ///
@@ -76,7 +76,7 @@ macro_rules! common_calls {
             ///
             /// # Errors
             /// [`Error::Forked`](crate::Error::Forked).
-            pub fn unpause(&mut self) -> Result<(), crate::Error> {
+            pub fn resume(&mut self) -> Result<(), crate::Error> {
                 self.owned.life.set_paused(false)
             }
 
