@@ -1,10 +1,10 @@
-//! Tenants and what peers send to them: caps by marks, and shares of what repairs losses.
+//! Tenants and what peers send to them: caps by marks.
 
 use datapath::memory::Access;
 use datapath::qp::attr::CongestionAlgorithm;
 use datapath::queue::QueueCaps;
 use datapath::sched::{TenantAttr, TenantCaps, TenantCounters, TenantId};
-use simnet::{Faults, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, Work};
+use simnet::{LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, Work};
 use wire::Pmtu;
 
 const MIB: usize = 1 << 20;
@@ -22,9 +22,9 @@ struct Party {
     target: Region,
 }
 
-fn rig(recovery_contexts: u32) -> Rig {
+fn rig() -> Rig {
     let port = PortOptions { tx_ring: 32, ..PortOptions::default() };
-    let mut rig = Rig::new(RigOptions { port, max_mrs: 256, recovery_contexts, ..RigOptions::default() });
+    let mut rig = Rig::new(RigOptions { port, max_mrs: 256, ..RigOptions::default() });
     rig.add_node();
     rig.set_auto_poll(false);
     rig.net.keep_recent(0);
@@ -97,7 +97,7 @@ fn capped(bytes_per_s: u64) -> Option<TenantAttr> {
 
 /// Of the cap, what a peer with so many queue pairs sends once it knows of it.
 fn of_cap(bytes_per_s: u64, congestion: CongestionAlgorithm) -> f64 {
-    let mut rig = rig(64);
+    let mut rig = rig();
     let party = party(&mut rig, 2, capped(bytes_per_s), congestion);
     run(&mut rig, &[&party], 16_384, 1_000_000);
     let before = party.counters(&rig);
@@ -121,7 +121,7 @@ fn peers_that_listen_to_marks_send_what_a_tenant_may_receive() {
 
 #[test]
 fn another_cap_holds_within_a_millisecond() {
-    let mut rig = rig(64);
+    let mut rig = rig();
     let party = party(&mut rig, 2, capped(8_000_000_000), CongestionAlgorithm::Dctcp);
     run(&mut rig, &[&party], 16_384, 2_000_000);
     for gigabytes in [2, 6, 3] {
@@ -142,7 +142,7 @@ fn another_cap_holds_within_a_millisecond() {
 #[test]
 fn a_cap_leaves_the_rest_to_others() {
     let share = |cap| {
-        let mut rig = rig(64);
+        let mut rig = rig();
         let first = party(&mut rig, 2, capped(cap), CongestionAlgorithm::Dctcp);
         let other = party(&mut rig, 2, capped(0), CongestionAlgorithm::Dctcp);
         rig.net.link_mut(LinkId::Down(HOST)).mark_frames = Some(40);
@@ -158,7 +158,7 @@ fn a_cap_leaves_the_rest_to_others() {
 /// Each byte and operation is charged once, to whom it is for.
 #[test]
 fn what_peers_send_is_charged_to_the_tenant_that_it_is_for() {
-    let mut rig = rig(64);
+    let mut rig = rig();
     let parties =
         [capped(9_000_000_000), capped(0)].map(|attr| party(&mut rig, 3, attr, CongestionAlgorithm::Fixed));
     for (number, party) in (1_u64..).zip(&parties) {
@@ -178,36 +178,4 @@ fn what_peers_send_is_charged_to_the_tenant_that_it_is_for() {
         assert_eq!(charged, (3 * all, (5 + 1 + 1) * all, 5_000 * all, 0));
         assert_eq!(counters.tx_packets, (3 + 1) * all, "responses");
     }
-}
-
-/// What the peer of a victim completes, of which some packets are lost, beside one on many queue
-/// pairs, whose packets are in order, or never.
-fn beside(tenants: bool, storm: bool) -> u64 {
-    let mut rig = rig(16);
-    let attr = || tenants.then(TenantAttr::default);
-    let many = party(&mut rig, 32, attr(), CongestionAlgorithm::Fixed);
-    let victim = party(&mut rig, 4, attr(), CongestionAlgorithm::Fixed);
-    // A quarter of the link, so that nothing overflows.
-    rig.net.link_mut(LinkId::Up(many.peer)).ps_per_byte = 320;
-    if storm {
-        rig.net.set_faults(LinkId::Up(many.peer), Faults::reordering(200_000, 20_000));
-    }
-    rig.net.set_faults(LinkId::Up(victim.peer), Faults::loss(10_000));
-    run(&mut rig, &[&victim, &many], 16_384, 1_000_000);
-    let done = run(&mut rig, &[&victim, &many], 16_384, 5_000_000);
-    let counters = rig.engine(HOST).core().counters();
-    println!(
-        "tenants {tenants}, storm {storm}: {done:?}, {} {}",
-        counters.drop_no_context, counters.drop_tenant_share
-    );
-    done[0]
-}
-
-/// Husky (NSDI '23): one tenant's reordering does not take from others what repairs their losses.
-#[test]
-fn a_reordering_storm_leaves_others_their_share_of_recovery() {
-    let (calm, shared) = (beside(true, false), beside(true, true));
-    assert!(shared as f64 >= 0.9 * calm as f64, "{shared} of {calm}");
-    let (calm, alone) = (beside(false, false), beside(false, true));
-    assert!((alone as f64) < 0.8 * calm as f64, "without tenants it takes all: {alone} of {calm}");
 }
