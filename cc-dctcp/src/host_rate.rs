@@ -3,15 +3,15 @@
 
 use crate::{ConfigError, ONE, TARGET_NS_MAX};
 
-/// The gains of the law in Q16, for each target that the delay is above the target, and that it grew
-/// by. The paper has a tenth for both, which never settles if steps show a round trip late
+/// The gains of the law in Q16, for each target that the delay is above the target, and that it
+/// grew by. The paper has a tenth for both, which never settles if steps show a round trip late
 /// (docs/adr/0074).
 const GAIN: i64 = ONE as i64 / 32;
 const GAIN_OF_GROWTH: i64 = ONE as i64 / 8;
 /// Most that one step takes off, in Q16: half.
 const CUT_MAX: i64 = ONE as i64 / 2;
-/// Most that one step adds, in Q16: a fifth. A delay that falls from very long says no more than that
-/// the queue is gone.
+/// Most that one step adds, in Q16: a fifth. A delay that falls from very long says no more than
+/// that the queue is gone.
 const GROWTH_MAX: i64 = ONE as i64 / 5;
 /// A rate that is so many times what is sent holds nothing back.
 const SPARE: u64 = 2;
@@ -77,9 +77,10 @@ impl HostRate {
     }
 
     /// Takes a step: packets waited `delay_ns` nanoseconds in the host since the last one, of which
-    /// `sent_per_s` bytes a second were sent. Steps are to be a round trip apart, so that each sees what
-    /// the one before did. One that lasted longer than others weighs more: `weight`, 1 to 65,535, is 256
-    /// for one as long as most. Else the short ones, when nobody waits, would count for too much.
+    /// `sent_per_s` bytes a second were sent. Steps are to be a round trip apart, so that each sees
+    /// what the one before did. One that lasted longer than others weighs more: `weight`, 1 to
+    /// 65,535, is 256 for one as long as most. Else the short ones, when nobody waits, would count
+    /// for too much.
     pub fn step(&mut self, config: &HostRateConfig, delay_ns: u32, sent_per_s: u64, weight: u16) {
         let (target, before) = (i64::from(config.target_ns), i64::from(self.delay_ns));
         let delay = i64::from(delay_ns);

@@ -61,8 +61,8 @@ pub struct EngineConfig {
     /// When acknowledgements go out.
     pub acks: AckTiming,
     /// What came counts as marked by a switch if it waited longer in the port than so many
-    /// nanoseconds, or if the slow path's queue is half full; the acknowledgement says that the host
-    /// marked it (protocol.md 2.2). 0: never.
+    /// nanoseconds, or if the slow path's queue is half full; the acknowledgement says that the
+    /// host marked it (protocol.md 2.2). 0: never.
     pub host_marks_ns: u32,
     /// Hosts that do not keep up are sent to no faster than they take it, as their acknowledgements
     /// say (docs/adr/0074); `None`: windows alone decide.

@@ -175,8 +175,8 @@ counters! {
         drop_metadata_full,
         /// Requests out of order for which no recovery context was free.
         drop_no_context,
-        /// Requests and responses out of order whose recovery would have taken what is left to other
-        /// tenants.
+        /// Requests and responses out of order whose recovery would have taken what is left to
+        /// other tenants.
         drop_tenant_share,
         /// Requests and responses out of order that go-back-N does not keep.
         drop_go_back_n,

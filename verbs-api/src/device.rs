@@ -170,8 +170,9 @@ impl Device {
         self.nic()?.core().latency()
     }
 
-    /// The hosts that queue pairs of this device send to, and the rates of those that do not keep up;
-    /// none unless hosts may have rates ([`DeviceBuilder::host_rates`](crate::DeviceBuilder::host_rates)).
+    /// The hosts that queue pairs of this device send to, and the rates of those that do not keep
+    /// up; none unless hosts may have rates
+    /// ([`DeviceBuilder::host_rates`](crate::DeviceBuilder::host_rates)).
     #[must_use]
     pub fn hosts(&self) -> Vec<HostReport> {
         self.nic().map(|nic| nic.core().hosts()).unwrap_or_default()

@@ -4,7 +4,7 @@
 //!
 //! The rest of the API stays usable beside it: completion queues, shared receive queues and address
 //! handles are those of [`Device`](crate::Device) and
-//! [`ProtectionDomain`](crate::ProtectionDomain).
+//! [`ProtectionDomain`].
 //!
 //! ```
 //! use core::ptr::NonNull;

@@ -1,5 +1,5 @@
-//! A queue in virtual steps of a round trip: what senders add in one, less what the host takes. They
-//! hear of what a step did one step late.
+//! A queue in virtual steps of a round trip: what senders add in one, less what the host takes.
+//! They hear of what a step did one step late.
 
 use super::*;
 

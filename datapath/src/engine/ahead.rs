@@ -1,5 +1,5 @@
-//! What is done about a burst before its first frame is handled: what nearly no engine needs, so that
-//! the others ask once a burst.
+//! What is done about a burst before its first frame is handled: what nearly no engine needs, so
+//! that the others ask once a burst.
 
 use super::prefetch::Arrivals;
 use super::{Core, Engine};
@@ -36,8 +36,8 @@ impl Core {
         marks
     }
 
-    /// What `frame` brings is charged to its tenant, and counts as marked if that is above its cap, or
-    /// if the host `marks` everything. Only data for a reliable queue pair count, of its peer's.
+    /// What `frame` brings is charged to its tenant, and counts as marked if that is above its cap,
+    /// or if the host `marks` everything. Only data for a reliable queue pair count, of its peer's.
     fn judge(&mut self, frame: RxFrame<'_>, marks: bool) {
         let Some((stream, usage)) = self.data_in(frame) else { return };
         let number = self.units.number_of(stream);

@@ -1,4 +1,5 @@
-//! How long what a turn takes has waited at most, when turns do not empty the port (protocol.md 2.2).
+//! How long what a turn takes has waited at most, when turns do not empty the port (protocol.md
+//! 2.2).
 
 use super::Core;
 use crate::qp::Ahead;

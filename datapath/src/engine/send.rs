@@ -106,7 +106,8 @@ impl<P: Port> Engine<P> {
         self.serve(turn, handed, batch).0
     }
 
-    /// As [`Engine::serve_stream`], of one that may be paused, or whose peer's host may have a rate.
+    /// As [`Engine::serve_stream`], of one that may be paused, or whose peer's host may have a
+    /// rate.
     #[cold]
     #[inline(never)]
     fn serve_governed(&mut self, mut turn: Scheduled, handed: Option<u32>, batch: &mut usize) -> bool {

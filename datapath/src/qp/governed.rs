@@ -1,6 +1,6 @@
-//! What beside its gates keeps a queue pair from its turns: its program, which has paused it, and the
-//! rate of its peer's host (docs/adr/0074). Its turn comes, and is not taken: it stands in no queue
-//! until something puts it back.
+//! What beside its gates keeps a queue pair from its turns: its program, which has paused it, and
+//! the rate of its peer's host (docs/adr/0074). Its turn comes, and is not taken: it stands in no
+//! queue until something puts it back.
 
 use crate::qp::{Qp, Units};
 use crate::qp_state::QpType;
@@ -9,8 +9,8 @@ use core::net::IpAddr;
 use sr_recovery::StreamId;
 use wire::WireMode;
 
-/// Whether a stream whose turn it is takes it, and how much of it: reduces `turn` by what may not be
-/// sent at once. False: something puts it back later.
+/// Whether a stream whose turn it is takes it, and how much of it: reduces `turn` by what may not
+/// be sent at once. False: something puts it back later.
 #[cold]
 #[inline(never)]
 pub(crate) fn takes_turn(qp: &mut Qp<'_>, units: &mut Units, stream: StreamId, turn: &mut Scheduled) -> bool {

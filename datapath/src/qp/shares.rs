@@ -1,5 +1,5 @@
-//! What tenants have of what repairs losses: recovery contexts, and the slow path's records. One whose
-//! packets are always out of order leaves the others some.
+//! What tenants have of what repairs losses: recovery contexts, and the slow path's records. One
+//! whose packets are always out of order leaves the others some.
 
 use crate::sched::{TENANTS_MAX, TenantId};
 use std::collections::VecDeque;
@@ -14,15 +14,15 @@ pub(crate) struct Shares {
     owners: VecDeque<u16>,
 }
 
-/// A tenant may have as many as are left to others: one alone has half of all at most, `n` that want
-/// more than there are have one in `n + 1` each, and who wants one finds it.
+/// A tenant may have as many as are left to others: one alone has half of all at most, `n` that
+/// want more than there are have one in `n + 1` each, and who wants one finds it.
 const fn may_have(more: u32, held: u32, free: u32) -> bool {
     held + more <= free || (held == 0 && more <= free)
 }
 
 impl Shares {
-    /// The default tenant alone, with so many contexts of requests, and of responses. At most `records`
-    /// wait.
+    /// The default tenant alone, with so many contexts of requests, and of responses. At most
+    /// `records` wait.
     pub fn new(held: [u32; 2], records: usize) -> Self {
         let none = || vec![0; TENANTS_MAX].into_boxed_slice();
         let contexts = held.map(|held| {
@@ -49,7 +49,8 @@ impl Shares {
         *held = held.saturating_sub(1);
     }
 
-    /// Whether a tenant may write so many records, of which `waiting` wait and `free` more find room.
+    /// Whether a tenant may write so many records, of which `waiting` wait and `free` more find
+    /// room.
     pub fn may_write(&mut self, tenant: TenantId, count: u32, waiting: usize, free: u32) -> bool {
         while self.owners.len() > waiting
             && let Some(owner) = self.owners.pop_front()
@@ -96,13 +97,14 @@ mod tests {
     fn records_count_until_the_slow_path_has_taken_them() {
         let mut shares = Shares::new([0; 2], 64);
         let (storm, other) = (TenantId(3), TenantId(4));
+        let free = |waiting: usize| u32::try_from(64 - waiting).expect("few");
         let mut waiting = 0;
-        while shares.may_write(storm, 1, waiting, 64 - waiting as u32) {
+        while shares.may_write(storm, 1, waiting, free(waiting)) {
             shares.note_record(storm);
             waiting += 1;
         }
         assert_eq!(waiting, 32);
-        assert!(shares.may_write(other, 2, waiting, 64 - waiting as u32));
+        assert!(shares.may_write(other, 2, waiting, free(waiting)));
         shares.note_record(other);
         assert!(shares.may_write(storm, 1, 20, 44), "thirteen of its own were taken");
     }

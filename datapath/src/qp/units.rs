@@ -160,8 +160,9 @@ impl Units {
         }
     }
 
-    /// Whether the metadata of a packet out of order of that stream can be written; the reserved part
-    /// of the ring is for the packet at ePSN. A packet that finds no room is counted as dropped.
+    /// Whether the metadata of a packet out of order of that stream can be written; the reserved
+    /// part of the ring is for the packet at ePSN. A packet that finds no room is counted as
+    /// dropped.
     pub fn has_metadata_room(&mut self, stream: StreamId, at_epsn: bool) -> bool {
         if !at_epsn && !self.has_record_share(stream) {
             return false;
@@ -259,8 +260,8 @@ impl Units {
         owner_of(&self.mux, StreamId { qp: slot, response: false })
     }
 
-    /// From now on recovery is shared among tenants; `contexts` is how many there are, of requests and
-    /// of responses each.
+    /// From now on recovery is shared among tenants; `contexts` is how many there are, of requests
+    /// and of responses each.
     pub fn begin_shares(&mut self, contexts: u32) {
         if self.shares.is_none() {
             let free = u32::try_from(self.contexts.len()).unwrap_or(contexts);
@@ -269,8 +270,9 @@ impl Units {
         }
     }
 
-    /// Takes a recovery context for a stream, which has none; `None`: none is free, or those that are
-    /// left are for other tenants. Of responses they are only counted, and what is returned is none.
+    /// Takes a recovery context for a stream, which has none; `None`: none is free, or those that
+    /// are left are for other tenants. Of responses they are only counted, and what is returned is
+    /// none.
     pub fn take_context(&mut self, stream: StreamId) -> Option<Option<RxRecovery>> {
         let free = match stream.response {
             false => u32::try_from(self.contexts.len()).unwrap_or(u32::MAX),

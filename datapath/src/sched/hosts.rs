@@ -1,9 +1,9 @@
 //! Hosts that are sent to no faster than they take it: RHCC's rates, one for each peer host, beside
 //! the windows of its queue pairs (docs/adr/0074).
 //!
-//! A host begins without a rate. While it has one, its queue pairs have their turns when its gate is
-//! open. One that comes to its turn too early waits in the host's own list, and when the gate opens
-//! the first of the list is put back among those that are ready.
+//! A host begins without a rate. While it has one, its queue pairs have their turns when its gate
+//! is open. One that comes to its turn too early waits in the host's own list, and when the gate
+//! opens the first of the list is put back among those that are ready.
 
 use super::TimerWheel;
 use super::meter::Meter;
@@ -20,8 +20,8 @@ const HOSTS_MAX: usize = 4096;
 const CLOSED_NS_LOG2: u32 = 10;
 /// What a rate saves at most, in time: gates open late by less.
 const SLACK_NS: u64 = 4_096;
-/// A turn takes what the rate gives in so many nanoseconds, one packet at least: what is sent at once
-/// waits at the receiver.
+/// A turn takes what the rate gives in so many nanoseconds, one packet at least: what is sent at
+/// once waits at the receiver.
 const TURN_NS: u64 = 2_048;
 /// The longest packet.
 const PACKET_BYTES: usize = 4096;
@@ -79,8 +79,8 @@ impl Host {
         u16::try_from(weight.clamp(128, 1024)).unwrap_or(1024)
     }
 
-    /// Whether a round trip has passed since the last step, which was `passed` nanoseconds ago. That is
-    /// seen, or a smoothed one, which is long after losses.
+    /// Whether a round trip has passed since the last step, which was `passed` nanoseconds ago.
+    /// That is seen, or a smoothed one, which is long after losses.
     fn has_gone_round(&self, sign: &HostSign, passed: u64) -> bool {
         let seen = self.mark.is_some_and(|(stream, psn)| stream == sign.stream && psn.is_before(sign.una));
         seen || passed >= sign.srtt_ns
@@ -308,8 +308,8 @@ impl Hosts {
         [Some(stream), None]
     }
 
-    /// An acknowledgement of a stream to that host says how long it took. Once a round trip the rate
-    /// takes a step.
+    /// An acknowledgement of a stream to that host says how long it took. Once a round trip the
+    /// rate takes a step.
     pub fn learn(&mut self, number: u32, sign: HostSign, now: Time) -> Option<u32> {
         let host = &mut self.hosts[number as usize];
         if sign.app_limited && sign.delay_ns > self.config.target_ns {

@@ -192,8 +192,8 @@ impl Network {
         self.at_mut(link).filter = Some(filter);
     }
 
-    /// Lets `rewrite` change every frame that enters the link, before its filter sees it; replaces the
-    /// one before.
+    /// Lets `rewrite` change every frame that enters the link, before its filter sees it; replaces
+    /// the one before.
     pub fn set_rewrite(&mut self, link: LinkId, rewrite: Rewrite) {
         self.at_mut(link).rewrite = Some(rewrite);
     }

@@ -1,5 +1,5 @@
-//! Hosts that are too slow for what they are sent: a receive ring that fills and drops, and what tells
-//! senders before it does (protocol.md 2.2, docs/adr/0074).
+//! Hosts that are too slow for what they are sent: a receive ring that fills and drops, and what
+//! tells senders before it does (protocol.md 2.2, docs/adr/0074).
 
 use core::cell::RefCell;
 use datapath::engine::QpLimit;
@@ -168,8 +168,8 @@ fn jain(shares: &[u64]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// What a case did while the receiver was slow: bytes a second, frames that found the ring full, and
-/// the mean of the delays that were told.
+/// What a case did while the receiver was slow: bytes a second, frames that found the ring full,
+/// and the mean of the delays that were told.
 #[derive(Debug)]
 struct Outcome {
     goodput: f64,

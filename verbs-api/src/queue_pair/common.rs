@@ -60,10 +60,10 @@ macro_rules! common_calls {
                 self.owned.life.modify(attr, mask)
             }
 
-            /// Pauses it: nothing that is posted is sent, nothing is sent again, and the peer's READs
-            /// and atomics are not answered, until [`Self::resume`], RESET or ERR. What comes in is
-            /// taken and acknowledged. A peer that awaits a response asks again, and gives up when its
-            /// retries are used up.
+            /// Pauses it: nothing that is posted is sent, nothing is sent again, and the peer's
+            /// READs and atomics are not answered, until [`Self::resume`], RESET or ERR. What comes
+            /// in is taken and acknowledged. A peer that awaits a response asks again, and gives up
+            /// when its retries are used up.
             ///
             /// # Errors
             /// [`Error::Forked`](crate::Error::Forked).

@@ -5,9 +5,10 @@ use crate::qp;
 use crate::sched::SchedFlags;
 
 impl Core {
-    /// Pauses a queue pair: it has no turns until [`Core::resume_qp`], RESET or ERR. Nothing that is
-    /// posted to it is sent, nothing is sent again, and the peer's READs and atomics are not answered,
-    /// who asks again meanwhile and gives up in the end. What comes in is taken and acknowledged.
+    /// Pauses a queue pair: it has no turns until [`Core::resume_qp`], RESET or ERR. Nothing that
+    /// is posted to it is sent, nothing is sent again, and the peer's READs and atomics are not
+    /// answered, who asks again meanwhile and gives up in the end. What comes in is taken and
+    /// acknowledged.
     ///
     /// # Errors
     /// [`ModifyError::UnknownQp`].
@@ -15,7 +16,8 @@ impl Core {
         self.set_paused(qpn, true)
     }
 
-    /// Lets a queue pair go on that was paused; without effect if it was not. Its timers begin anew.
+    /// Lets a queue pair go on that was paused; without effect if it was not. Its timers begin
+    /// anew.
     ///
     /// # Errors
     /// [`ModifyError::UnknownQp`].

@@ -11,8 +11,8 @@ use wire::{Bth, Fields, Opcode, Packet, WireMode};
 /// Least time between two notifications of a queue pair's.
 const INTERVAL_NS: u64 = 50_000;
 
-/// A request or response came with a mark, or is marked here: its sender is told, unless it was just
-/// now.
+/// A request or response came with a mark, or is marked here: its sender is told, unless it was
+/// just now.
 pub(crate) fn on_mark(qp: &mut Qp<'_>, units: &mut Units) {
     let now = units.now;
     let Some(plain) = qp.cold.plain.as_deref_mut().filter(|_| qp.hot.id.state.receives()) else { return };

@@ -175,8 +175,8 @@ pub struct TenantCounters {
     pub tx_operations: u64,
     /// Times that it was parked, as it had used up a cap.
     pub parked: u64,
-    /// Packets that came for its queue pairs but for acknowledgements: of requests, of responses, and
-    /// those that had come before. Counted while a tenant of the engine has a cap for what it
+    /// Packets that came for its queue pairs but for acknowledgements: of requests, of responses,
+    /// and those that had come before. Counted while a tenant of the engine has a cap for what it
     /// receives.
     pub rx_packets: u64,
     /// Payload of them, in bytes.
