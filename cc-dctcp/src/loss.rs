@@ -102,6 +102,8 @@ pub struct PathDelay {
     tried: bool,
     /// Samples taken, up to [`TRIAL_AFTER`].
     samples: u8,
+    /// The last marks were those of the peer's host, and not of a switch.
+    marked_by_host: bool,
 }
 
 /// A cut for a loss that nothing confirmed. A stream that begins while queues are full takes their
@@ -172,6 +174,18 @@ impl PathDelay {
     /// Something else proved congestion: the cut stands.
     pub const fn end_trial(&mut self) {
         self.trial = None;
+    }
+
+    /// Marks prove congestion, of a switch or of the peer's host.
+    pub const fn note_marks(&mut self, by_host: bool) {
+        self.end_trial();
+        self.marked_by_host = by_host;
+    }
+
+    /// Whether the last marks were those of the peer's host.
+    #[must_use]
+    pub const fn is_marked_by_host(&self) -> bool {
+        self.marked_by_host
     }
 
     /// Counts a sample of a trial. Returns the window to go back to, in bytes, if round trips did

@@ -81,10 +81,10 @@ fn the_delay_comes_to_its_target() {
 
 /// One that sends ten times as much as the other begins.
 fn shares_of_unequal(config: &HostRateConfig) -> f64 {
-    let mut senders = senders(&[9_000_000_000, 300_000_000, 300_000_000, 300_000_000]);
-    let mut queue = Queue { bytes: 10_000_000, capacity: CAPACITY, under_way: 0 };
+    let mut senders = senders(&[3_000_000_000, 400_000_000, 300_000_000, 300_000_000]);
+    let mut queue = Queue { bytes: 400_000, capacity: CAPACITY, under_way: CAPACITY };
     queue.pass(&mut senders, config);
-    senders.iter_mut().for_each(|sender| sender.most = u64::MAX);
+    senders.iter_mut().for_each(|sender| sender.most = 12_500_000_000);
     for _ in 0..3_000 {
         queue.pass(&mut senders, config);
     }

@@ -209,10 +209,12 @@ impl AddressVector {
     /// # Errors
     /// The first value found wrong.
     pub fn validate(&self) -> Result<(), AttrError> {
-        if !is_unicast(self.dst_ip) {
-            return Err(AttrError::NotUnicast { field: "dst_ip", ip: self.dst_ip });
+        for (field, ip) in [("src_ip", self.src_ip), ("dst_ip", self.dst_ip)] {
+            if !is_unicast(ip) {
+                return Err(AttrError::NotUnicast { field, ip });
+            }
         }
-        self.validate_for_datagrams()
+        self.validate_but_hosts()
     }
 
     /// Checks every field of one that names a host or a multicast group, to which only datagrams
@@ -227,6 +229,10 @@ impl AddressVector {
         if !(is_unicast(self.dst_ip) || self.dst_ip.is_multicast()) {
             return Err(AttrError::NotUnicast { field: "dst_ip", ip: self.dst_ip });
         }
+        self.validate_but_hosts()
+    }
+
+    fn validate_but_hosts(&self) -> Result<(), AttrError> {
         if self.src_ip.is_ipv4() != self.dst_ip.is_ipv4() {
             return Err(AttrError::MixedFamilies { src: self.src_ip, dst: self.dst_ip });
         }

@@ -286,6 +286,8 @@ pub(crate) struct QpCold {
     /// Packets of the other dialect that were answered in this life.
     pub other_dialect: u8,
     pub rnr_retries: u8,
+    /// Number of the peer's host, if it may have a rate.
+    pub host: Option<u16>,
     /// When the first of those waits began.
     pub rnr_since: Time,
     pub attributes: Attributes,
@@ -313,8 +315,6 @@ pub(crate) struct QpCold {
     /// Newest generations of both streams of responses: they survive RESET and the queue pair.
     pub response_lives: ResponseLives,
     pub watched: Watched,
-    /// Number of the peer's host, if it may have a rate.
-    pub host: Option<u32>,
 }
 
 const _: () = assert!(QpCold::RECEIVING <= 64 && QpCold::SENDING <= 192, "a cache line and three");

@@ -72,8 +72,7 @@ impl SendStream<'_> {
         let packets = feedback.newly_arrived(effect.acked, sacked);
         let ce_delta = feedback.ce_delta(ackx.ce_cnt);
         if ce_delta != 0 {
-            recovery.path.end_trial();
-            recovery.marked_by_host = ackx.flags.contains(AckFlags::HOST);
+            recovery.path.note_marks(ackx.flags.contains(AckFlags::HOST));
         }
         controller.on_ack(&AckEvent {
             now_ns: now.0,

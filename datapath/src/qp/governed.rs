@@ -100,7 +100,7 @@ fn let_go(qp: &mut Qp<'_>, units: &mut Units, stream: StreamId) {
 }
 
 /// A stream does not wait for its host any more.
-fn forget(units: &mut Units, host: u32, number: u32) {
+fn forget(units: &mut Units, host: u16, number: u32) {
     if let Some(hosts) = &mut units.hosts {
         let next = hosts.forget(host, number, units.now);
         next.into_iter().flatten().for_each(|number| units.mux.put_back(number));

@@ -122,8 +122,8 @@ pub struct HostReport {
 pub struct Hosts {
     config: HostRateConfig,
     hosts: Vec<Host>,
-    free: Vec<u32>,
-    by_address: HashMap<IpAddr, u32>,
+    free: Vec<u16>,
+    by_address: HashMap<IpAddr, u16>,
     /// The stream behind each stream that waits.
     next: Box<[u32]>,
     /// Hosts whose gate is closed and whose streams wait.
@@ -149,33 +149,33 @@ impl Hosts {
 
     /// A queue pair sends to the host with that address: the host's number; `None` if there are too
     /// many.
-    pub fn join(&mut self, address: IpAddr, now: Time) -> Option<u32> {
+    pub fn join(&mut self, address: IpAddr, now: Time) -> Option<u16> {
         let number = match self.by_address.get(&address) {
             Some(known) => *known,
             None => {
-                let number = self.free.pop().or_else(|| u32::try_from(self.hosts.len()).ok())?;
-                if number as usize >= HOSTS_MAX {
+                let number = self.free.pop().or_else(|| u16::try_from(self.hosts.len()).ok())?;
+                if usize::from(number) >= HOSTS_MAX {
                     return None;
                 }
-                if number as usize == self.hosts.len() {
+                if usize::from(number) == self.hosts.len() {
                     self.hosts.push(Host::new(now));
                 } else {
-                    self.hosts[number as usize] = Host::new(now);
+                    self.hosts[usize::from(number)] = Host::new(now);
                 }
                 self.by_address.insert(address, number);
                 number
             }
         };
-        self.hosts[number as usize].users += 1;
+        self.hosts[usize::from(number)].users += 1;
         Some(number)
     }
 
     /// It does not any more; its streams must not wait ([`Hosts::forget`]).
-    pub fn leave(&mut self, number: u32) {
-        let host = &mut self.hosts[number as usize];
+    pub fn leave(&mut self, number: u16) {
+        let host = &mut self.hosts[usize::from(number)];
         host.users -= 1;
         if host.users == 0 {
-            self.closed.disarm(number);
+            self.closed.disarm(number.into());
             self.by_address.retain(|_, known| *known != number);
             self.free.push(number);
         }
@@ -184,8 +184,8 @@ impl Hosts {
     /// Every host, in the order of their addresses.
     #[must_use]
     pub fn reports(&self) -> Vec<HostReport> {
-        let report = |(address, number): (&IpAddr, &u32)| {
-            let Host { users, rate, .. } = self.hosts[*number as usize];
+        let report = |(address, number): (&IpAddr, &u16)| {
+            let Host { users, rate, .. } = self.hosts[usize::from(*number)];
             let (bytes_per_s, delay_ns) = (rate.bytes_per_s(), rate.delay_ns());
             HostReport { address: *address, queue_pairs: users, bytes_per_s, delay_ns }
         };
@@ -196,14 +196,14 @@ impl Hosts {
 
     /// The rate of a host in bytes a second; `None`: no limit.
     #[must_use]
-    pub fn rate(&self, number: u32) -> Option<u64> {
-        self.hosts[number as usize].rate.bytes_per_s()
+    pub fn rate(&self, number: u16) -> Option<u64> {
+        self.hosts[usize::from(number)].rate.bytes_per_s()
     }
 
     /// A stream to that host has its turn: how many bytes it may send in it. `None`: it waits, and
     /// [`Hosts::pop_open`] or [`Hosts::charge`] will name it.
-    pub fn admit(&mut self, number: u32, stream: u32, now: Time) -> Option<usize> {
-        let host = &mut self.hosts[number as usize];
+    pub fn admit(&mut self, number: u16, stream: u32, now: Time) -> Option<usize> {
+        let host = &mut self.hosts[usize::from(number)];
         let Some(rate) = host.rate.bytes_per_s() else {
             if host.released == Some(stream) {
                 host.released = None;
@@ -227,8 +227,8 @@ impl Hosts {
         None
     }
 
-    fn wait_first(&mut self, number: u32, stream: u32) {
-        let host = &mut self.hosts[number as usize];
+    fn wait_first(&mut self, number: u16, stream: u32) {
+        let host = &mut self.hosts[usize::from(number)];
         self.next[stream as usize] = host.head;
         if host.head == NONE {
             host.tail = stream;
@@ -237,8 +237,8 @@ impl Hosts {
         self.waiting += 1;
     }
 
-    fn wait_last(&mut self, number: u32, stream: u32) {
-        let host = &mut self.hosts[number as usize];
+    fn wait_last(&mut self, number: u16, stream: u32) {
+        let host = &mut self.hosts[usize::from(number)];
         let last = core::mem::replace(&mut host.tail, stream);
         if host.head == NONE {
             host.head = stream;
@@ -250,8 +250,8 @@ impl Hosts {
     }
 
     /// A stream sent so many bytes to that host. Returns one that has its turn next.
-    pub fn charge(&mut self, number: u32, bytes: u64, now: Time) -> Option<u32> {
-        let host = &mut self.hosts[number as usize];
+    pub fn charge(&mut self, number: u16, bytes: u64, now: Time) -> Option<u32> {
+        let host = &mut self.hosts[usize::from(number)];
         host.sent += bytes;
         host.gate.take(bytes, now);
         self.release(number, now)
@@ -261,7 +261,8 @@ impl Hosts {
     #[inline]
     pub fn pop_open(&mut self, now: Time) -> Option<u32> {
         while let Some(number) = self.closed.pop(now) {
-            if let Some(stream) = self.release(number, now) {
+            let released = u16::try_from(number).ok().and_then(|number| self.release(number, now));
+            if let Some(stream) = released {
                 return Some(stream);
             }
         }
@@ -282,8 +283,8 @@ impl Hosts {
 
     /// A stream to that host ends. Returns those that have their turn next: itself, if it waited,
     /// and one behind it.
-    pub fn forget(&mut self, number: u32, stream: u32, now: Time) -> [Option<u32>; 2] {
-        let host = &mut self.hosts[number as usize];
+    pub fn forget(&mut self, number: u16, stream: u32, now: Time) -> [Option<u32>; 2] {
+        let host = &mut self.hosts[usize::from(number)];
         if host.released == Some(stream) {
             host.released = None;
             return [None, self.release(number, now)];
@@ -310,8 +311,8 @@ impl Hosts {
 
     /// An acknowledgement of a stream to that host says how long it took. Once a round trip the
     /// rate takes a step.
-    pub fn learn(&mut self, number: u32, sign: HostSign, now: Time) -> Option<u32> {
-        let host = &mut self.hosts[number as usize];
+    pub fn learn(&mut self, number: u16, sign: HostSign, now: Time) -> Option<u32> {
+        let host = &mut self.hosts[usize::from(number)];
         if sign.app_limited && sign.delay_ns > self.config.target_ns {
             return None;
         }
@@ -338,8 +339,8 @@ impl Hosts {
     }
 
     /// Puts the first that waits back, if the gate is open and none was already.
-    fn release(&mut self, number: u32, now: Time) -> Option<u32> {
-        let host = &mut self.hosts[number as usize];
+    fn release(&mut self, number: u16, now: Time) -> Option<u32> {
+        let host = &mut self.hosts[usize::from(number)];
         if host.head == NONE || host.released.is_some() {
             return None;
         }
@@ -355,11 +356,11 @@ impl Hosts {
     }
 
     /// The gate is looked at when it opens, unless somebody has the turn before that.
-    fn await_gate(&mut self, number: u32) {
-        let host = &self.hosts[number as usize];
+    fn await_gate(&mut self, number: u16) {
+        let host = &self.hosts[usize::from(number)];
         if host.released.is_none() {
-            self.closed.disarm(number);
-            self.closed.arm(number, host.gate.opens_at());
+            self.closed.disarm(number.into());
+            self.closed.arm(number.into(), host.gate.opens_at());
         }
     }
 

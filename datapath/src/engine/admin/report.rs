@@ -210,7 +210,7 @@ pub(in crate::engine) fn limit_of(qpc: &Qpc, cold: &QpCold, now: Time) -> QpLimi
     } else if qpc.tx.may_resend() || qpc.tx.cwnd() >= cold.attributes.window.into() {
         // Either the sequence window is full, or the controller takes nothing off the window.
         QpLimit::Credit
-    } else if cold.tx_recovery.marked_by_host {
+    } else if cold.tx_recovery.path.is_marked_by_host() {
         QpLimit::PeerHost
     } else {
         QpLimit::Congestion

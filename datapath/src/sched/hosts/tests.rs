@@ -11,7 +11,7 @@ fn sign(delay_ns: u32, srtt_ns: u64) -> HostSign {
 }
 
 /// A host whose rate is 1 GB/s from now on.
-fn slow() -> (Hosts, u32, Time) {
+fn slow() -> (Hosts, u16, Time) {
     let mut hosts = Hosts::new(CONFIG, 16);
     let host = hosts.join(ADDRESS, Time(0)).expect("the first");
     assert_eq!(hosts.charge(host, 100_000, Time(0)), None);

@@ -34,8 +34,6 @@ pub struct TxRecovery {
     pub(crate) path: PathDelay,
     /// Which part of the packets is lost.
     pub(crate) loss_rate: LossRate,
-    /// The last marks were those of the peer's host, and not of a switch.
-    pub(crate) marked_by_host: bool,
     /// META of the two packets that were probed last, which is as many as one timeout sends.
     probed: [Option<Meta>; 2],
 }
@@ -64,7 +62,6 @@ impl TxRecovery {
             resent_until: None,
             path: PathDelay::default(),
             loss_rate: LossRate::default(),
-            marked_by_host: false,
             probed: [None; 2],
         }
     }
