@@ -376,10 +376,11 @@ mod tests {
             assert!(told.entries[1].requests < calm.entries[0].requests, "{op} takes the host's time");
             assert_eq!(told.entries[1].errors, 0);
         }
+        // Of a thousand that begin, some are still behind the other entry's frames at the end.
         let dropped = storm("bad-qpn").counters.drop_unknown_qp;
-        assert!((900..=1_001).contains(&dropped), "{dropped}");
+        assert!((500..=1_001).contains(&dropped), "{dropped}");
         let counters = storm("bad-psn").counters;
-        assert!(counters.drop_beyond_window + counters.rx_duplicates > 900, "{counters:?}");
+        assert!(counters.drop_beyond_window + counters.rx_duplicates > 500, "{counters:?}");
     }
 
     #[test]

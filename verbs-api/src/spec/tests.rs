@@ -159,7 +159,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("pci:0000:17:00.0:1", "pci:0000:17:00.0:1: this is no address on the PCI bus"),
         (
             "vhost:/a,role=server",
-            "unknown device key `role`; keys are ip, mac, mtu, vlan, engines, poll, stat, latency, slow, host_marks, host_target, pcap, hugepages, memory",
+            "unknown device key `role`; keys are ip, mac, mtu, vlan, engines, poll, stat, latency, slow, host_marks, host_target, costs, pcap, hugepages, memory",
         ),
         ("virtio:/a,hugepages=yes", "`hugepages=yes`: hugepages must be auto, on or off"),
         ("memif:,role=server", "memif: names no socket; give it, as in memif:/run/srnic.sock"),
@@ -167,7 +167,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
         (
             "memif:/a,rolle=server",
             "unknown device key `rolle`; keys are role, driver, ip, mac, mtu, vlan, engines, poll, stat, latency, slow, \
-             host_marks, host_target, pcap, hugepages, memory",
+             host_marks, host_target, costs, pcap, hugepages, memory",
         ),
         ("memif:/a,mtu=1500,mtu=1500", "device key `mtu` is given twice"),
         (

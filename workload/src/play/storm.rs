@@ -15,8 +15,8 @@ use wire::{Opcode, Psn, Reth, WireMode};
 
 /// Where the memory of a storm lies: behind that of everybody else.
 const IOVA: u64 = 1 << 50;
-/// A queue pair number that no engine of a scenario hands out: the last.
-const NOBODY: u32 = 0xFF_FFFF;
+/// A queue pair number that no engine of a scenario hands out: the last but that of groups.
+const NOBODY: u32 = 0xFF_FFFE;
 /// Packets before the PSN that its queue pair expects.
 const FAR: u32 = 1 << 22;
 
