@@ -102,7 +102,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(weight, "weight is 0; it must be between 1 and 256");
     let tx = TenantCaps { bytes_per_s: 5, operations_per_s: 0 };
     let cap = refused(TenantAttr { tx, ..TenantAttr::default() });
-    assert_eq!(cap, "bytes_per_s is 5; it must be 0, for no cap, or at least 1000000");
+    assert_eq!(cap, "tx.bytes_per_s is 5; it must be 0, for no cap, or at least 1000000");
     assert!(device.tenants().is_empty() && device.set_default_tenant(TenantAttr::default()).is_err());
     let weighted =
         Device::builder().scheduler(SchedulerConfig::Weighted).open("sim:weighted").expect("a device");
