@@ -167,12 +167,8 @@ pub fn run(all: bool) -> Result<()> {
             steps.command(long.name, long.command());
         }
     }
-    // Last: from here on Ctrl-C is remembered instead of ending us at once. The workspace's tests
-    // have built the program.
-    steps.check("demo", || {
-        let debug = repo::target_directory()?.join("debug");
-        demo::run(demo::Source::SMALL, demo::Programs::In(&debug))
-    });
+    // Last: from here on Ctrl-C is remembered instead of ending us at once.
+    steps.check("demo", || demo::run(demo::Source::SMALL, demo::Programs::Built(CHECKED)));
     steps.finish()
 }
 
