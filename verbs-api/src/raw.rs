@@ -3,8 +3,8 @@
 //! their numbers.
 //!
 //! The rest of the API stays usable beside it: completion queues, shared receive queues and address
-//! handles are those of [`Device`](crate::Device) and
-//! [`ProtectionDomain`].
+//! handles are those of [`Device`] and
+//! [`ProtectionDomain`](crate::ProtectionDomain).
 //!
 //! ```
 //! use core::ptr::NonNull;
