@@ -15,7 +15,7 @@ pub mod window;
 
 use crate::error::{Error, Result};
 use crate::link::wait_for_link;
-use crate::{interrupt, log, output, program};
+use crate::{interrupt, output, program};
 use baseline::Baseline;
 use clap::{ArgMatches, Parser};
 use finding::{Finding, Findings, Level};
@@ -95,19 +95,10 @@ fn rate(text: &str) -> std::result::Result<f64, &'static str> {
 /// The tool from its parsed command line to its end.
 #[must_use]
 pub fn main(matches: &ArgMatches) -> ExitCode {
-    match run(&program::args(matches)) {
-        Ok(Level::Bad) => ExitCode::FAILURE,
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            error.show();
-            ExitCode::from(2)
-        }
-    }
+    interrupt::verdict_main(|| Ok(!matches!(run(&program::args(matches))?, Level::Bad)))
 }
 
 fn run(cli: &Cli) -> Result<Level> {
-    interrupt::catch()?;
-    log::start()?;
     output::check_file(cli.save.as_deref())?;
     output::check_file(cli.svg.as_deref())?;
     let usual = cli.baseline.as_deref().map(Baseline::read).transpose()?.unwrap_or_default();

@@ -19,6 +19,19 @@ pub fn tool_main(run: impl FnOnce() -> Result<()>) -> ExitCode {
     }
 }
 
+/// A tool whose exit status is its verdict: 0 if all is well, 1 if something is not, 2 if it could
+/// not be tried. Else as [`tool_main`].
+pub fn verdict_main(run: impl FnOnce() -> Result<bool>) -> ExitCode {
+    match catch().and_then(|()| log::start()).and_then(|()| run()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            error.show();
+            ExitCode::from(2)
+        }
+    }
+}
+
 /// From now on the signals are remembered instead of ending the process at once.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ mod real;
 mod report;
 
 use crate::error::{Error, Result};
-use crate::{heat, interrupt, log, output, program};
+use crate::{heat, interrupt, output, program};
 use clap::{ArgMatches, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Beside, Report};
@@ -79,20 +79,11 @@ pub struct Cli {
 /// The tool from its parsed command line to its end.
 #[must_use]
 pub fn main(matches: &ArgMatches) -> ExitCode {
-    match run(&program::args(matches)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            error.show();
-            ExitCode::from(2)
-        }
-    }
+    interrupt::verdict_main(|| run(&program::args(matches)))
 }
 
 /// Whether all victims keep enough.
 fn run(cli: &Cli) -> Result<bool> {
-    interrupt::catch()?;
-    log::start()?;
     if cli.print {
         output::lines(Matrix::STANDARD)?;
         return Ok(true);

@@ -3,7 +3,7 @@
 mod report;
 
 use crate::error::{Error, Result};
-use crate::{interrupt, log, output, program};
+use crate::{interrupt, output, program};
 use clap::{ArgMatches, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::Report;
@@ -45,20 +45,11 @@ pub struct Cli {
 /// The tool from its parsed command line to its end.
 #[must_use]
 pub fn main(matches: &ArgMatches) -> ExitCode {
-    match run(&program::args(matches)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            error.show();
-            ExitCode::from(2)
-        }
-    }
+    interrupt::verdict_main(|| run(&program::args(matches)))
 }
 
 /// Whether all is well.
 fn run(cli: &Cli) -> Result<bool> {
-    interrupt::catch()?;
-    log::start()?;
     if let Some(workload) = &cli.replay {
         return replay(workload, cli.json);
     }

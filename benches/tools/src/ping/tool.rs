@@ -5,7 +5,7 @@ use crate::link::wait_for_link;
 use crate::notice::Notice;
 use crate::ping::{HEADER, Pinger};
 use crate::pump::Drive;
-use crate::{interrupt, log, output, program};
+use crate::{interrupt, output, program};
 use clap::{ArgMatches, Parser};
 use core::net::IpAddr;
 use std::process::ExitCode;
@@ -56,19 +56,10 @@ fn seconds(text: &str) -> Result<Duration, &'static str> {
 /// The tool from its parsed command line to its end.
 #[must_use]
 pub fn main(matches: &ArgMatches) -> ExitCode {
-    match run(&program::args(matches)) {
-        Ok(answered) if answered => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            error.show();
-            ExitCode::from(2)
-        }
-    }
+    interrupt::verdict_main(|| run(&program::args(matches)))
 }
 
 fn run(cli: &Cli) -> error::Result<bool> {
-    interrupt::catch()?;
-    log::start()?;
     let spec: DeviceSpec = cli.device.parse().map_err(VerbsError::from)?;
     let device = Device::open_spec(&spec)?;
     let mut pinger = Pinger::new(&device)?;
