@@ -134,9 +134,7 @@ impl Interface {
 
     /// Its present name, and its flags.
     fn flags(&self) -> io::Result<(String, i32)> {
-        let mut question = self.by_name();
-        question.ifr_ifru.ifru_ifindex = self.index;
-        let named = self.ask(libc::SIOCGIFNAME, question)?;
+        let named = self.by_index()?;
         let name = named.ifr_name.iter().take_while(|c| **c != 0).map(|c| char::from(c.cast_unsigned()));
         let name = name.collect();
         let answer = self.ask(libc::SIOCGIFFLAGS, named)?;
@@ -145,9 +143,19 @@ impl Interface {
     }
 
     fn know(&self, request: libc::c_ulong) -> Result<libc::ifreq, Error> {
-        self.ask(request, self.by_name()).map_err(|cause| Error::interface(&self.name, cause.to_string()))
+        let answer = self.by_index().and_then(|named| self.ask(request, named));
+        answer.map_err(|cause| Error::interface(&self.name, cause.to_string()))
     }
 
+    /// A request by its present name.
+    fn by_index(&self) -> io::Result<libc::ifreq> {
+        // SAFETY: all-zero is a valid request.
+        let mut question: libc::ifreq = unsafe { std::mem::zeroed() };
+        question.ifr_ifru.ifru_ifindex = self.index;
+        self.ask(libc::SIOCGIFNAME, question)
+    }
+
+    /// A request by the name by which it is to be found.
     fn by_name(&self) -> libc::ifreq {
         // SAFETY: all-zero is a valid request, and terminates the name.
         let mut question: libc::ifreq = unsafe { std::mem::zeroed() };

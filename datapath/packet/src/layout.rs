@@ -11,6 +11,12 @@ const KERNEL_AT: usize = 80 - 14;
 pub(crate) const RESERVE: usize = RECEIVED_AT - KERNEL_AT;
 /// Where a frame to send begins in its slot, in bytes: on the first cache line behind the head.
 pub(crate) const SENT_AT: usize = 64;
+/// Where what the kernel is told of such a frame begins: a `virtio_net_hdr`, right before it.
+pub(crate) const TOLD_AT: usize = SENT_AT - TOLD_LEN;
+/// Its length in bytes.
+pub(crate) const TOLD_LEN: usize = 10;
+/// Where in it the length stands of what the kernel copies: `hdr_len`.
+pub(crate) const COPIED_AT: usize = 2;
 /// Bytes of a block, which is a piece of memory of the kernel's. It is in one piece if it is not
 /// long.
 const BLOCK: usize = 64 * 1024;

@@ -40,13 +40,12 @@ use ring::Ring;
 use socket::Socket;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 /// Frames that may wait to be received. With more of them, the memory that each burst goes through
 /// is in no cache.
 const RX_SLOTS: usize = 512;
 /// Frames that may wait to be sent. A slot is free again when its frame has left, which is soon.
-const TX_SLOTS: usize = 64;
+const TX_SLOTS: usize = 128;
 /// Bytes of frames that may be on their way out in the kernel: what the system allows by default
 /// (`net.core.wmem_max`), or less.
 const SEND_ROOM: i32 = 1 << 20;
@@ -70,7 +69,8 @@ pub struct PacketSocket {
     /// Frames to it.
     pub tx: Sender,
     interface: Interface,
-    socket: Arc<Socket>,
+    /// The one that receives; `tx` has another one.
+    socket: Socket,
 }
 
 impl PacketSocket {
@@ -79,44 +79,21 @@ impl PacketSocket {
     /// # Errors
     /// [`Error::Permission`]; [`Error::Refused`] says what the kernel has not.
     pub fn open(interface: Interface, config: &Config) -> Result<Self, Error> {
-        let name = interface.name().to_owned();
-        let refused = |what| {
-            let name = name.clone();
-            move |source| Error::Refused { name, what, source }
-        };
-        let socket = Socket::open(libc::SOCK_RAW).map_err(|source| match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Error::Permission,
-            _ => refused("the opening")(source),
-        })?;
-        // A block of version 3 is handed over when it is full, or after a millisecond at least: too
-        // late for who waits for an answer. Version 2 hands each frame over.
-        let version = libc::tpacket_versions::TPACKET_V2 as i32;
-        socket.set_number(libc::PACKET_VERSION, version).map_err(refused("version 2"))?;
-        let reserve = RESERVE.try_into().unwrap_or_default();
-        socket.set_number(libc::PACKET_RESERVE, reserve).map_err(refused("room before frames"))?;
-        socket
-            .set_number(libc::PACKET_TX_HAS_OFF, 1)
-            .map_err(refused("frames that begin on a cache line"))?;
-        let rx = Layout::new(RX_SLOTS, RECEIVED_AT, config.max_frame);
-        let tx = Layout::new(TX_SLOTS, SENT_AT, config.max_frame);
-        for (option, layout) in [(libc::PACKET_RX_RING, rx), (libc::PACKET_TX_RING, tx)] {
-            socket.make_ring(option, &layout.request()).map_err(refused("the memory of the rings"))?;
-        }
-        let map = Arc::new(socket.map(rx.len() + tx.len()).map_err(refused("the mapping"))?);
-        // What the system does not allow, it does not take.
-        let _ = socket.set_send_room(SEND_ROOM);
-        choose(&socket, config.frames).map_err(refused("the filter"))?;
+        let kernel = Kernel { name: interface.name() };
+        let (tx, sender) = kernel.open_sender(config.max_frame)?;
+        let (rx, receiver) = kernel.open_receiver(config)?;
         if config.promiscuous {
-            let all = socket.join(interface.index(), libc::PACKET_MR_PROMISC, [0; 6]);
-            all.map_err(refused("frames for every address"))?;
+            let all = receiver.join(interface.index(), libc::PACKET_MR_PROMISC, [0; 6]);
+            kernel.may("frames for every address", all)?;
         }
-        socket.bind(interface.index()).map_err(refused("the interface"))?;
-        let socket = Arc::new(socket);
+        // One of no protocol receives nothing.
+        kernel.may("the interface", sender.bind(interface.index(), 0))?;
+        kernel.may("the interface", receiver.bind(interface.index(), libc::ETH_P_ALL))?;
         Ok(Self {
-            rx: Receiver::new(Ring::new(&map, 0, rx), config.max_frame),
-            tx: Sender::new(Arc::clone(&socket), Ring::new(&map, rx.len(), tx), config.max_frame),
+            rx: Receiver::new(rx, config.max_frame),
+            tx: Sender::new(sender, tx, config.max_frame),
             interface,
-            socket,
+            socket: receiver,
         })
     }
 
@@ -143,6 +120,60 @@ impl PacketSocket {
 impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// The kernel, asked for an interface of this name.
+#[derive(Clone, Copy)]
+struct Kernel<'a> {
+    name: &'a str,
+}
+
+impl Kernel<'_> {
+    /// What it answered when it was asked for `what`.
+    fn may<T>(self, what: &'static str, answer: io::Result<T>) -> Result<T, Error> {
+        answer.map_err(|source| Error::Refused { name: self.name.to_owned(), what, source })
+    }
+
+    fn open(self) -> Result<Socket, Error> {
+        let socket = match Socket::open(libc::SOCK_RAW) {
+            Err(source) if matches!(source.raw_os_error(), Some(libc::EPERM | libc::EACCES)) => {
+                return Err(Error::Permission);
+            }
+            answer => self.may("the opening", answer)?,
+        };
+        // A block of version 3 is handed over when it is full, or after a millisecond at least: too
+        // late for who waits for an answer. Version 2 hands each frame over.
+        let version = libc::tpacket_versions::TPACKET_V2 as i32;
+        self.may("version 2", socket.set_number(libc::PACKET_VERSION, version))?;
+        Ok(socket)
+    }
+
+    /// A socket with a ring of frames to send. With one of its own, received frames have nothing
+    /// before them that is of use for sent ones only.
+    fn open_sender(self, max_frame: u16) -> Result<(Ring, Socket), Error> {
+        let socket = self.open()?;
+        self.may("frames that begin on a cache line", socket.set_number(libc::PACKET_TX_HAS_OFF, 1))?;
+        self.may("frames that are copied whole", socket.set_number(libc::PACKET_VNET_HDR, 1))?;
+        // What the system does not allow, it does not take.
+        let _ = socket.set_send_room(SEND_ROOM);
+        let layout = Layout::new(TX_SLOTS, SENT_AT, max_frame);
+        Ok((self.ring(&socket, libc::PACKET_TX_RING, layout)?, socket))
+    }
+
+    /// A socket with a ring of frames that come.
+    fn open_receiver(self, config: &Config) -> Result<(Ring, Socket), Error> {
+        let socket = self.open()?;
+        let reserve = RESERVE.try_into().unwrap_or_default();
+        self.may("room before frames", socket.set_number(libc::PACKET_RESERVE, reserve))?;
+        self.may("the filter", choose(&socket, config.frames))?;
+        let layout = Layout::new(RX_SLOTS, RECEIVED_AT, config.max_frame);
+        Ok((self.ring(&socket, libc::PACKET_RX_RING, layout)?, socket))
+    }
+
+    fn ring(self, socket: &Socket, option: libc::c_int, layout: Layout) -> Result<Ring, Error> {
+        self.may("the memory of a ring", socket.make_ring(option, &layout.request()))?;
+        Ok(Ring::new(self.may("the mapping of a ring", socket.map(layout.len()))?, layout))
     }
 }
 

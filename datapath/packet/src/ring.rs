@@ -2,24 +2,20 @@
 
 use crate::layout::{Layout, Slot};
 use memmap2::MmapRaw;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 /// A ring of slots. Each begins with a status, which says whose it is.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// All rings of a socket.
-    map: Arc<MmapRaw>,
-    /// Where this one begins, in bytes: on a page.
-    start: usize,
+    map: MmapRaw,
     layout: Layout,
 }
 
 impl Ring {
-    /// The ring of this layout that begins at byte `start`.
-    pub(crate) fn new(map: &Arc<MmapRaw>, start: usize, layout: Layout) -> Self {
-        assert!(start.is_multiple_of(64) && start + layout.len() <= map.len(), "the whole ring is mapped");
-        Self { map: Arc::clone(map), start, layout }
+    /// The ring of this layout in memory of a socket.
+    pub(crate) fn new(map: MmapRaw, layout: Layout) -> Self {
+        assert!(layout.len() <= map.len(), "the whole ring is mapped");
+        Self { map, layout }
     }
 
     #[inline]
@@ -32,7 +28,7 @@ impl Ring {
     pub(crate) fn at(&self, slot: Slot) -> *mut u8 {
         debug_assert!(slot.at + self.layout.stride <= self.layout.len());
         // In bounds, so the pointer does not wrap.
-        self.map.as_mut_ptr().wrapping_add(self.start + slot.at)
+        self.map.as_mut_ptr().wrapping_add(slot.at)
     }
 
     /// Whose a slot is.

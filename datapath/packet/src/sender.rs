@@ -1,11 +1,10 @@
 //! Frames to send: slots of a ring that are lent, and handed to the kernel by one call a burst.
 
-use crate::layout::{SENT_AT, Slot};
+use crate::layout::{COPIED_AT, SENT_AT, Slot, TOLD_AT, TOLD_LEN};
 use crate::ring::Ring;
 use crate::socket::Socket;
 use libc::tpacket2_hdr;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A slot that the kernel has not read yet, or reads.
@@ -28,7 +27,7 @@ pub struct Flushed {
 /// Frames to send.
 #[derive(Debug)]
 pub struct Sender {
-    socket: Arc<Socket>,
+    socket: Socket,
     ring: Ring,
     max_frame: usize,
     /// The slot that is lent next.
@@ -43,7 +42,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(socket: Arc<Socket>, ring: Ring, max_frame: u16) -> Self {
+    pub(crate) fn new(socket: Socket, ring: Ring, max_frame: u16) -> Self {
         let first = ring.layout().first();
         Self {
             socket,
@@ -81,13 +80,17 @@ impl Sender {
     pub fn commit(&mut self, len: usize) {
         assert!(std::mem::take(&mut self.is_lent), "no slot is lent");
         assert!(len <= self.max_frame, "a frame of {len} bytes in a slot for {}", self.max_frame);
-        let head = self.ring.at(self.next).cast::<tpacket2_hdr>();
-        // SAFETY: a slot begins with a head, and it is ours until its status is stored below.
+        let at = self.ring.at(self.next);
+        let head = at.cast::<tpacket2_hdr>();
+        #[expect(clippy::cast_possible_truncation, reason = "no frame is that long")]
+        // SAFETY: a slot begins with a head and is longer than what is told, whose numbers are
+        // aligned; all of it is ours until the status is stored below.
         unsafe {
-            #[expect(clippy::cast_possible_truncation, reason = "no frame is that long")]
-            (&raw mut (*head).tp_len).write(len as u32);
-            #[expect(clippy::cast_possible_truncation, reason = "a constant")]
-            (&raw mut (*head).tp_mac).write(SENT_AT as u16);
+            (&raw mut (*head).tp_len).write((TOLD_LEN + len) as u32);
+            (&raw mut (*head).tp_mac).write(TOLD_AT as u16);
+            // All of it: the kernel would refer to the pages of the ring for the rest, and a veth
+            // copies what it does not own.
+            at.add(TOLD_AT + COPIED_AT).cast::<u16>().write(len as u16);
         }
         self.ring.status(self.next).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.next = self.ring.layout().next(self.next);
@@ -148,7 +151,8 @@ impl Sender {
     fn len(&self, slot: Slot) -> usize {
         let head = self.ring.at(slot).cast::<tpacket2_hdr>();
         // SAFETY: a slot begins with a head, of which the kernel writes the status only.
-        unsafe { (&raw const (*head).tp_len).read() as usize }
+        let told = unsafe { (&raw const (*head).tp_len).read() };
+        (told as usize).saturating_sub(TOLD_LEN)
     }
 
     /// Drops what the kernel has not taken; how many frames. The kernel looks next at the first of

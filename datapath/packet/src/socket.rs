@@ -55,12 +55,12 @@ impl Socket {
         unsafe { self.set_raw(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes) }
     }
 
-    /// From now on frames of every protocol come, and go, by the interface with this number.
-    pub(crate) fn bind(&self, index: c_int) -> io::Result<()> {
+    /// From now on frames of this protocol come, and any go, by the interface with this number.
+    pub(crate) fn bind(&self, index: c_int, protocol: c_int) -> io::Result<()> {
         // SAFETY: all-zero is a valid address.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET.try_into().unwrap_or_default();
-        address.sll_protocol = u16::try_from(libc::ETH_P_ALL).unwrap_or_default().to_be();
+        address.sll_protocol = u16::try_from(protocol).unwrap_or_default().to_be();
         address.sll_ifindex = index;
         let at = (&raw const address).cast();
         // SAFETY: a sockaddr_ll of that length.

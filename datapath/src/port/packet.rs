@@ -12,6 +12,7 @@ use std::os::fd::AsFd as _;
 
 pub use ::packet::{Config, Error, Frames, Interface, mtu_within};
 use ::packet::{NoLink, PacketSocket};
+use memif::FRAME_OVERHEAD;
 
 use super::{FilterError, Interrupt, LinkDown, Port, PortCaps, PortStats, Rest, RxFrame};
 use crate::prefetch;
@@ -25,7 +26,7 @@ const RX_PREFETCH_DISTANCE: usize = 2;
 /// Bytes of a frame that are fetched ahead: its headers. What is behind them the processor expects
 /// by itself.
 const EXPECTED: usize = 128;
-/// Time between two looks at the link: each is a system call or two.
+/// Time between two looks at the link: each is a few system calls.
 const LINK_CHECK_NS: u64 = 50_000_000;
 
 /// An interface of the kernel's as the engine's [`Port`].
@@ -42,6 +43,8 @@ pub struct PacketPort {
     queued_bytes: usize,
     /// Why no frames pass, as last seen.
     no_link: Option<NoLink>,
+    /// Longest frame that the interface sends, in bytes, as last seen: its MTU may be lowered.
+    sendable: usize,
     looked_at: Time,
     now: Time,
 }
@@ -56,8 +59,9 @@ impl PacketPort {
         let socket = PacketSocket::open(interface, config)?;
         let interrupt = socket.as_fd().try_clone_to_owned().and_then(Interrupt::of_descriptor);
         let interrupt = interrupt.map_err(|source| Error::Refused { name, what: "a descriptor", source })?;
-        Ok(Self {
-            no_link: socket.interface().no_link(),
+        let mut port = Self {
+            no_link: None,
+            sendable: 0,
             socket,
             caps: PortCaps { mac, max_frame: config.max_frame.into() },
             stats: PortStats::default(),
@@ -66,14 +70,20 @@ impl PacketPort {
             queued_bytes: 0,
             looked_at: Time::ZERO,
             now: Time::ZERO,
-        })
+        };
+        port.look();
+        Ok(port)
     }
 
     /// Looks at the link.
     #[cold]
     fn look(&mut self) {
         self.looked_at = self.now;
-        self.no_link = self.socket.interface().no_link();
+        let interface = self.socket.interface();
+        self.no_link = interface.no_link();
+        if let Ok(mtu) = interface.mtu() {
+            self.sendable = mtu as usize + usize::from(FRAME_OVERHEAD);
+        }
     }
 }
 
@@ -142,6 +152,11 @@ impl Port for PacketPort {
 
     #[inline]
     fn tx_commit(&mut self, len: usize) {
+        if len > self.sendable && len <= self.caps.max_frame {
+            self.socket.tx.cancel();
+            self.stats.tx_dropped += 1;
+            return;
+        }
         self.socket.tx.commit(len);
         self.queued_bytes += len;
         if self.queued_bytes >= TX_BYTES {

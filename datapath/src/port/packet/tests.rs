@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::port::test_pair::{self, assert_intact, deliver, queue, receive, within};
-use memif::FRAME_OVERHEAD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::process::Command;
@@ -299,6 +298,7 @@ fn an_interface_that_is_renamed_is_the_same_one() {
 fn an_mtu_that_is_lowered_drops_and_counts_what_is_too_long() {
     with_ends(|mut left, mut right| {
         ip("link set left mtu 1000");
+        left.look();
         assert!(queue(&mut left, 2000));
         left.tx_flush();
         assert_eq!((left.stats().tx_frames, left.stats().tx_dropped), (0, 1));
