@@ -1,7 +1,7 @@
 //! Where the frames of a ring are.
 
-/// Where a received frame without a VLAN tag begins in its slot, in bytes: on a cache line. Before it are
-/// the kernel's head of the slot, the frame's address, and room for a tag.
+/// Where a received frame without a VLAN tag begins in its slot, in bytes: on a cache line. Before
+/// it are the kernel's head of the slot, the frame's address, and room for a tag.
 pub(crate) const RECEIVED_AT: usize = 128;
 /// Where the kernel has it by itself: behind a head of 32 bytes, an address of 20 and 16 for an
 /// Ethernet header, up to a multiple of 16, less an Ethernet header
