@@ -223,7 +223,8 @@ fn outcome(
 
 fn options(scenario: &Scenario) -> RigOptions {
     let Link { gbps, delay_ns, queue, mark } = scenario.link;
-    let Host { turn_ns, tx_ring, rx_ring, frame_ns, byte_ps, atomic_ns, marks_ns, target_ns, .. } = scenario.host;
+    let Host { turn_ns, tx_ring, rx_ring, frame_ns, byte_ps, atomic_ns, marks_ns, target_ns, .. } =
+        scenario.host;
     let link = LinkConfig {
         ps_per_byte: picoseconds(gbps),
         propagation_ns: delay_ns.into(),

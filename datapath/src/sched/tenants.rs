@@ -439,17 +439,16 @@ impl Tenants {
     /// A turn of `slot` is over.
     #[inline(never)]
     pub(super) fn end_turn(&mut self, slot: u32, usage: &Usage, requeues: bool) {
-        self.charge(slot, *usage);
+        let number = self.owners[slot as usize];
+        self.charge_to(number, usage);
         if requeues {
-            self.push(slot);
+            self.append(number, slot);
         }
     }
-}
 
-impl Policy for Tenants {
+    /// A queue pair of a tenant is ready, behind its others.
     #[inline]
-    fn push(&mut self, slot: u32) {
-        let number = self.owners[slot as usize];
+    fn append(&mut self, number: u16, slot: u32) {
         let tenant = &mut self.tenants[usize::from(number)];
         self.links.push_back(&mut tenant.queue, slot);
         tenant.ready += 1;
@@ -460,6 +459,27 @@ impl Policy for Tenants {
     }
 
     #[inline]
+    fn charge_to(&mut self, number: u16, usage: &Usage) {
+        let tenant = &mut self.tenants[usize::from(number)];
+        if tenant.is_capped {
+            tenant.gate.take(usage, &self.costs, self.now);
+        }
+        tenant.counters.tx_operations += u64::from(usage.operations);
+        tenant.counters.tx_packets += usage.packets as u64;
+        tenant.counters.tx_bytes += usage.bytes as u64;
+        if usage.packets > 0 {
+            tenant.credit -= i64::try_from(usage.wire_bytes()).unwrap_or(i64::MAX).max(LEAST);
+        }
+    }
+}
+
+impl Policy for Tenants {
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        self.append(self.owners[slot as usize], slot);
+    }
+
+    #[inline(never)]
     fn pop(&mut self, now: Time) -> Option<Scheduled> {
         self.now = now;
         if let Some(number) = self.alone {
@@ -481,18 +501,8 @@ impl Policy for Tenants {
         self.links.nth(&self.tenants[usize::from(number)].queue, had)
     }
 
-    #[inline]
     fn charge(&mut self, slot: u32, usage: Usage) {
-        let tenant = &mut self.tenants[usize::from(self.owners[slot as usize])];
-        if tenant.is_capped {
-            tenant.gate.take(&usage, &self.costs, self.now);
-        }
-        tenant.counters.tx_operations += u64::from(usage.operations);
-        tenant.counters.tx_packets += usage.packets as u64;
-        tenant.counters.tx_bytes += usage.bytes as u64;
-        if usage.packets > 0 {
-            tenant.credit -= i64::try_from(usage.wire_bytes()).unwrap_or(i64::MAX).max(LEAST);
-        }
+        self.charge_to(self.owners[slot as usize], &usage);
     }
 
     /// It comes first of its tenant, which is last of its class: it has not paid for the turn that

@@ -222,7 +222,12 @@ fn at_first(case: Case) -> f64 {
     world.rig.set_host(RECEIVER, SLOW);
     let sent: u64 = world.run(20_000_000).iter().sum();
     let goodput = sent as f64 / 0.02;
-    println!("{:?}, rates {}: {goodput} at first, {} lost", case.recovery, case.rates.is_some(), world.missed());
+    println!(
+        "{:?}, rates {}: {goodput} at first, {} lost",
+        case.recovery,
+        case.rates.is_some(),
+        world.missed()
+    );
     goodput
 }
 
@@ -234,7 +239,10 @@ fn with_rates_a_host_that_becomes_slow_gets_twice_as_much() {
     assert!(with >= 2.0 * without, "{with} and {without}");
     let go_back = Case { recovery: RecoveryPolicy::GoBackN, ..Case::WITHOUT };
     let (without, with) = (slow(go_back), slow(Case { rates: Case::RATES.rates, ..go_back }));
-    assert!(with.goodput >= 2.0 * without.goodput && with.missed * 20 <= without.missed, "{with:?} {without:?}");
+    assert!(
+        with.goodput >= 2.0 * without.goodput && with.missed * 20 <= without.missed,
+        "{with:?} {without:?}"
+    );
 }
 
 /// Several senders see one delay: what each adds makes their rates alike.

@@ -4,7 +4,9 @@
 use datapath::memory::Access;
 use datapath::queue::QueueCaps;
 use datapath::sched::{TenantAttr, TenantCounters, TenantId};
-use simnet::{Faults, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, SlowPathDriver, Work};
+use simnet::{
+    Faults, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, SlowPathDriver, Work,
+};
 use wire::Pmtu;
 
 /// The host whose tenants are sent to.

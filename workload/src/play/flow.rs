@@ -147,8 +147,7 @@ impl Flow {
         }
         let now = rig.now();
         for (end, (tenant, admitted)) in self.ends.iter().zip(self.tenants.iter().zip(&mut self.admitted)) {
-            *admitted =
-                *admitted || rig.engine_mut(end.node()).core_mut().admit_call(*tenant, now).is_ok();
+            *admitted = *admitted || rig.engine_mut(end.node()).core_mut().admit_call(*tenant, now).is_ok();
         }
         if self.admitted != [true; 2] {
             return;
