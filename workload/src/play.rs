@@ -357,11 +357,11 @@ mod tests {
     /// on what peers may send.
     #[test]
     fn hosts_and_tenants_hold_back_what_is_sent_to_them() {
-        let play = |host: &str, tenant: &str| {
+        let play = |host: &str, tenant: &str, qps: u32| {
             let named = if tenant.is_empty() { "" } else { "tenant = 'a', " };
             let sender = |from: u32| {
                 format!(
-                    "{{{named}from = {from}, to = 0, qps = 4, window = 256, depth = 64, congestion = 'dctcp'}}"
+                    "{{{named}from = {from}, to = 0, qps = {qps}, window = 256, depth = 64, congestion = 'dctcp'}}"
                 )
             };
             outcome(&format!(
@@ -371,16 +371,16 @@ mod tests {
             ))
         };
         let missed = |told: &Outcome| told.links.iter().flatten().map(|link| link.missed).sum::<u64>();
-        let lost = missed(&play("rx_ring = 64", ""));
+        let lost = missed(&play("rx_ring = 64", "", 4));
         assert!(lost > 100, "{lost}");
         for held in ["rx_ring = 512, marks_ns = 5000", "rx_ring = 512, target_ns = 20000"] {
-            let told = play(held, "");
+            let told = play(held, "", 4);
             assert!(missed(&told) * 4 < lost, "{held}: {} of {lost}", missed(&told));
         }
-        assert!(play("marks_ns = 5000", "").counters.rx_host_marked > 0);
-        let gbps = |tenant: &str| play("", tenant).entries.iter().map(EntryOutcome::gbps).sum::<f64>();
-        let (free, capped) = (gbps(""), gbps("tenant = [{name = 'a', rx_bytes_per_s = 500000000}],"));
-        assert!(free > 8.0 && capped < 6.5, "{capped} of {free} Gb/s");
+        assert!(play("marks_ns = 5000", "", 4).counters.rx_host_marked > 0);
+        let gbps = |tenant: &str| play("", tenant, 1).entries.iter().map(EntryOutcome::gbps).sum::<f64>();
+        let (free, capped) = (gbps(""), gbps("tenant = [{name = 'a', rx_bytes_per_s = 1500000000}],"));
+        assert!(free > 18.0 && (9.0..13.0).contains(&capped), "{capped} of {free} Gb/s");
     }
 
     /// Control calls above a cap wait.
@@ -395,8 +395,8 @@ mod tests {
         };
         for entry in ["op = 'create', pace_ns = 1", "op = 'bad-key', qps = 8, reconnect = true"] {
             let (capped, at_will) = (calls(entry, 20_000), calls(entry, 0));
-            // 20 in a millisecond, 33 that were saved, and eight connections that there were before.
-            assert!((40..=20 + 33 + 8).contains(&capped) && at_will > 2 * capped, "{capped} of {at_will}");
+            // 20 in a millisecond, 33 that may be saved, and eight connections that there were before.
+            assert!((20..=20 + 33 + 8).contains(&capped) && at_will > 2 * capped, "{capped} of {at_will}");
         }
     }
 
