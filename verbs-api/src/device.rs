@@ -138,8 +138,8 @@ impl Device {
 
     /// Sleeps until frames come or the engine has something to do, `limit` at most: for a program
     /// that polls and has found nothing for a while. A port without interrupts does not tell, and
-    /// then it is 1 ms at most; only a memif by the native driver has some. If the device has a
-    /// thread of its own, that drives the engine, and this sleeps for `limit`.
+    /// then it is 1 ms at most; only memifs and packet sockets by the native driver have some. If
+    /// the device has a thread of its own, that drives the engine, and this sleeps for `limit`.
     pub fn rest(&self, limit: Duration) {
         self.stop_polling();
         self.inner.shared.rest(limit);
