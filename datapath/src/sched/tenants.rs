@@ -468,7 +468,7 @@ impl Tenants {
         tenant.counters.tx_packets += usage.packets as u64;
         tenant.counters.tx_bytes += usage.bytes as u64;
         if usage.packets > 0 {
-            tenant.credit -= i64::try_from(usage.wire_bytes()).unwrap_or(i64::MAX).max(LEAST);
+            tenant.credit -= usage.wire_bytes().cast_signed().max(LEAST);
         }
     }
 }
@@ -479,7 +479,7 @@ impl Policy for Tenants {
         self.append(self.owners[slot as usize], slot);
     }
 
-    #[inline(never)]
+    #[inline]
     fn pop(&mut self, now: Time) -> Option<Scheduled> {
         self.now = now;
         if let Some(number) = self.alone {

@@ -3,6 +3,7 @@
 use super::domains::Domains;
 use super::{EntryOutcome, Traffic};
 use crate::scenario::{Entry, Op, ScenarioError, Service};
+use datapath::engine::CreateError;
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{PostError, QueueCaps, WcStatus};
 use datapath::sched::TenantId;
@@ -45,6 +46,8 @@ pub struct Flow {
     /// The tenants of its ends, and which of them have admitted that they connect again.
     tenants: [TenantId; 2],
     admitted: [bool; 2],
+    /// When the next one may be admitted, if it was not.
+    next_call: Time,
 }
 
 /// Where the data of an entry are, on both hosts.
@@ -128,6 +131,7 @@ impl Flow {
                 control_ns,
                 tenants: [entry.from, entry.to].map(|host| domains.tenant_of(rig, entry, host)),
                 admitted: [false; 2],
+                next_call: rig.now(),
             }
         };
         Ok((0..entry.qps).map(flow).collect())
@@ -145,11 +149,7 @@ impl Flow {
         if !self.what.reconnect || !self.ends.iter().any(has_failed) || !self.ends.iter().all(may_call) {
             return;
         }
-        let now = rig.now();
-        for (end, (tenant, admitted)) in self.ends.iter().zip(self.tenants.iter().zip(&mut self.admitted)) {
-            *admitted = *admitted || rig.engine_mut(end.node()).core_mut().admit_call(*tenant, now).is_ok();
-        }
-        if self.admitted != [true; 2] {
+        if rig.now() < self.next_call || !self.admit(rig) {
             return;
         }
         self.admitted = [false; 2];
@@ -161,6 +161,22 @@ impl Flow {
         rig.occupy(b.node(), self.control_ns);
         self.under_way.clear();
         (self.posted, self.done, self.receives) = (0, 0, [0; 2]);
+    }
+
+    /// Whether the tenants of both ends may make a control call; each is asked until it may.
+    fn admit(&mut self, rig: &mut Rig) -> bool {
+        let now = rig.now();
+        for index in [0, 1] {
+            if self.admitted[index] {
+                continue;
+            }
+            let core = rig.engine_mut(self.ends[index].node()).core_mut();
+            match core.admit_call(self.tenants[index], now) {
+                Err(CreateError::ControlRate { wait_ns, .. }) => self.next_call = now.after(wait_ns.max(1)),
+                _ => self.admitted[index] = true,
+            }
+        }
+        self.admitted == [true; 2]
     }
 
     /// Requests under way whose completion must come.
@@ -294,7 +310,7 @@ impl Traffic for Flow {
     }
 
     fn wakes_at(&self, now: Time) -> Option<Time> {
-        [self.next_post, self.next_receive].into_iter().filter(|at| *at > now).min()
+        [self.next_post, self.next_receive, self.next_call].into_iter().filter(|at| *at > now).min()
     }
 
     fn stop(&mut self) {
