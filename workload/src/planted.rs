@@ -121,20 +121,18 @@ impl Defect {
     }
 }
 
-/// Plays a point on hosts that have these defects. `blind`: without their counters.
+/// Plays a point on hosts that have these defects, and their counters.
 ///
 /// # Panics
 /// If a point is no scenario.
 #[must_use]
-pub fn trial(point: &Point, defects: &[Defect], blind: bool) -> Trial {
+pub fn trial(point: &Point, defects: &[Defect]) -> Trial {
     let scenario = point.scenario();
     let prepare = |rig: &mut Rig| {
         defects.iter().filter(|defect| defect.set().contains(point)).for_each(|defect| defect.prepare(rig));
     };
     let outcome = play_with(&scenario, &prepare).expect("a point is a scenario");
     let mut signals = signals(&scenario, &outcome);
-    if !blind {
-        signals.extend(defects.iter().map(|defect| defect.pressure(point)));
-    }
+    signals.extend(defects.iter().map(|defect| defect.pressure(point)));
     Trial { findings: judge(&scenario, &outcome), signals }
 }

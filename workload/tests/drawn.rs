@@ -55,7 +55,8 @@ fn draw_box(rng: &mut Rng) -> MinimalSet {
             let len = 1 + rng.index(values.div_ceil(2).min(values - 1));
             let first = rng.index(values - len + 1);
             rarity *= values as f64 / len as f64;
-            set.push((dimension, (first..first + len).map(|value| value as u8).collect()));
+            let byte = |value| u8::try_from(value).expect("a dimension has few values");
+            set.push((dimension, (first..first + len).map(byte).collect()));
         }
         if (RARITY.0..RARITY.1).contains(&rarity) {
             set.sort();
@@ -103,7 +104,8 @@ impl Landscape {
         let pressures = self.boxes.iter().map(|set| self.pressure(set, point));
         let signals: Vec<f64> = others.chain(pressures).collect();
         // Each counter has something to it that no dimension explains.
-        let mut rng = Rng::new(point.0.iter().fold(1, |hash: u64, value| hash.wrapping_mul(31) + u64::from(*value)));
+        let mut rng =
+            Rng::new(point.0.iter().fold(1, |hash: u64, value| hash.wrapping_mul(31) + u64::from(*value)));
         let signals = signals.into_iter().map(|count| count * (1.0 + 0.2 * unit(&mut rng))).collect();
         Trial { findings: wrong.then(finding).into_iter().collect(), signals }
     }

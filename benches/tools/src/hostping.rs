@@ -166,7 +166,8 @@ fn look(
             std::fs::write(path, map::map(&rows).svg()).map_err(Error::file("write", path))?;
         }
         watch.look_took(since.elapsed());
-        let look = Look { rows: &rows, links: &links, past: &past, reason: &reason, cpu_share: watch.cpu_share() };
+        let look =
+            Look { rows: &rows, links: &links, past: &past, reason: &reason, cpu_share: watch.cpu_share() };
         let level = show(cli, settings, &look)?;
         looks += 1;
         let Some(seconds) = cli.watch.filter(|_| cli.looks != Some(looks)) else { return Ok(level) };
@@ -202,6 +203,10 @@ fn show(cli: &Cli, settings: &Findings, look: &Look<'_>) -> Result<Level> {
     document["verdict"] = all.verdict().to_string().into();
     document["reason"] = reason.word().into();
     document["cpu_share"] = cpu_share.into();
+    if let Reason::Drops(count, device) = reason {
+        document["dropped"] = (*count).into();
+        document["dropped_by"] = device.as_str().into();
+    }
     if let Some(links) = document["links"].as_array_mut() {
         for link in links {
             let looks = past.of(link["name"].as_str().unwrap_or_default());

@@ -118,7 +118,8 @@ impl<K: Fn(&Point) -> bool, W: FnMut(&Point) -> bool> Tries<'_, K, W> {
                     || (0..OF_A_VALUE).all(|_| {
                         let with = candidate.point.with(dimension, value.into());
                         let drawn = self.draw(|rng| {
-                            let free = (0..DIMENSIONS.len()).filter(|dimension| candidate.is_free(*dimension));
+                            let free =
+                                (0..DIMENSIONS.len()).filter(|dimension| candidate.is_free(*dimension));
                             free.fold(with, |point, free| {
                                 point.with(free, rng.index(DIMENSIONS[free].values.len()))
                             })

@@ -93,8 +93,10 @@ mod tests {
                 *point = point.with(7, 3);
             }
         }
-        let counts: Vec<f64> =
-            points.iter().map(|point| f64::from(u8::from(point.0[1] >= 5) + u8::from(point.0[3] <= 1))).collect();
+        let counts: Vec<f64> = points
+            .iter()
+            .map(|point| f64::from(u8::from(point.0[1] >= 5) + u8::from(point.0[3] <= 1)))
+            .collect();
         let effects = Effects::of(&points, &counts);
         let best = |dimension: usize| {
             let of = effects.of_dimension(dimension);

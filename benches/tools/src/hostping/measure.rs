@@ -75,7 +75,8 @@ impl Way {
             for _ in 0..count / 8 {
                 self.write(source, size, later)?;
             }
-            let mut times = (0..count).map(|_| self.write(source, size, later)).collect::<Result<Vec<f64>>>()?;
+            let mut times =
+                (0..count).map(|_| self.write(source, size, later)).collect::<Result<Vec<f64>>>()?;
             times.sort_unstable_by(f64::total_cmp);
             Ok(times[count / 4])
         };

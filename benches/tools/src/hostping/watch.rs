@@ -124,7 +124,7 @@ impl<'a> Watch<'a> {
             }
             let due = planned.max(self.budget.even_at());
             if passed >= due {
-                return Ok(Reason::Time);
+                return Ok(drops.map_or(Reason::Time, |(count, device)| Reason::Drops(count, device)));
             }
             std::thread::sleep((due - passed).min(STEP));
         }

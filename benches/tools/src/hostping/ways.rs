@@ -64,7 +64,9 @@ impl Ways {
         let peer = self.peer.as_ref().map(|(peer, _)| *peer);
         let of = |source: &Source| {
             let path = Path { cpu: source.cpu, memory: source.memory, peer: None };
-            std::iter::once(path).chain(peer.map(|peer| Path { peer: Some(peer), ..path })).collect::<Vec<_>>()
+            std::iter::once(path)
+                .chain(peer.map(|peer| Path { peer: Some(peer), ..path }))
+                .collect::<Vec<_>>()
         };
         self.sources.iter().flat_map(of).collect()
     }
