@@ -1,6 +1,5 @@
 //! `srnic hostping` as processes.
 
-#[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
 use serde_json::Value;
