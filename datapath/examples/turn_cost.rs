@@ -29,9 +29,32 @@ use datapath::sched::TenantAttr;
 use datapath::time::Time;
 use memory_port::MemoryPort;
 use rig::{Options, Rig, TURN_NS, write};
+use std::alloc::{GlobalAlloc, Layout, System};
 use wire::Pmtu;
 
 const BATCH: u32 = 4;
+
+/// The system's allocator, which takes nothing back: what `free` takes depends on all that was
+/// freed before, and is not the engine's.
+struct Keeping;
+
+// SAFETY: what it gives is the system's, and stays valid for ever.
+unsafe impl GlobalAlloc for Keeping {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract, which is that of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, _memory: *mut u8, _layout: Layout) {}
+}
+
+#[global_allocator]
+static MEMORY: Keeping = Keeping;
 
 /// Which turns are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The boundary between the engine and whatever moves frames: a DPDK port, a virtual wire, a
-//! wrapper around either.
+//! The boundary between the engine and whatever moves frames: shared memory, an interface of the
+//! kernel's, a DPDK port, a virtual wire, a wrapper around any of these.
 //!
 //! A port *lends* transmit slots and receive views; it never gives buffers away. A receive view
 //! lives until [`Port::rx_release`], a transmit slot until [`Port::tx_commit`] or
@@ -10,6 +10,7 @@ pub mod dpdk;
 pub mod fault;
 pub mod memif;
 pub mod options;
+pub mod packet;
 pub mod pcap_tap;
 pub mod rest;
 pub mod sim;

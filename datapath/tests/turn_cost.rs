@@ -106,8 +106,7 @@ fn destroying_a_queue_that_nobody_uses_costs_the_same_among_ten_thousand_queue_p
     let (one, many) = (each("destroy", 1, 10, 60), each("destroy", 10_000, 10, 60));
     say(&format!("two queues end: {} instructions, with 10,000 queue pairs {}", one / 100, many / 100));
     assert!(one > 1_000, "{one}: nothing was done");
-    // What the allocator does for it varies.
-    assert!(one.abs_diff(many) * 10 <= one, "1 queue pair {one}, 10,000 queue pairs {many}");
+    assert!(one.abs_diff(many) * 20 <= one, "1 queue pair {one}, 10,000 queue pairs {many}");
 }
 
 #[test]
@@ -184,9 +183,10 @@ fn to_sample_one_operation_in_64_costs_at_most_three_percent() {
     assert!((with - without) * 100 <= without * 3, "{ends:?}");
 }
 
-/// A turn of a queue pair by an engine with tenants, and by one without: four packets, and sixteen.
+/// A turn of a queue pair by an engine with tenants, and by one without, is 12 for each packet of
+/// one that sends eight: of four packets, and of sixteen.
 #[test]
-fn a_turn_costs_at_most_240_instructions_more_with_tenants() {
+fn a_turn_costs_at_most_96_instructions_more_with_tenants() {
     if !have_valgrind() {
         return;
     }
@@ -194,6 +194,6 @@ fn a_turn_costs_at_most_240_instructions_more_with_tenants() {
         let [without, with] = ["", "tenants-"].map(|kind| each(&format!("{kind}{what}"), bytes, 400, 4_400));
         say(&format!("{what} {bytes}: {} instructions, with tenants {}", without / 100, with / 100));
         assert!(with > without, "the engine has tenants: {without} {with}");
-        assert!((with - without) * packets <= 24_000, "{what} {bytes}: {without} {with}");
+        assert!((with - without) * packets <= 9_600, "{what} {bytes}: {without} {with}");
     }
 }

@@ -193,3 +193,12 @@ impl From<memif::Error> for PortError {
         }
     }
 }
+
+impl From<packet::Error> for PortError {
+    fn from(error: packet::Error) -> Self {
+        match error {
+            packet::Error::Interface { name, problem } => Self::Interface { name, problem },
+            other => Self::Interface { name: String::new(), problem: other.to_string() },
+        }
+    }
+}

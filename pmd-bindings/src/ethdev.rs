@@ -19,7 +19,6 @@ use crate::eal::Eal;
 use crate::error::{Errno, PortError, check};
 use crate::gate::Pass;
 use crate::handshake_proxy::HandshakeProxy;
-use crate::interface::Interface;
 use crate::memif::{MemifConfig, MemifRole};
 use crate::mempool::Mempool;
 use crate::no_link::NoLink;
@@ -29,6 +28,7 @@ use crate::removal::Removal;
 use crate::socket_path;
 use crate::{ffi, lcore};
 use ::memif::socket::{Presence, presence};
+use ::packet::Interface;
 use plug::Plug;
 
 /// That of the port itself, of each direction.
@@ -325,7 +325,8 @@ impl EthPort {
             return Some(NoLink::NoFrontEnd { path });
         }
         let carrier = self.wiring.carrier.as_ref().and_then(Interface::no_link);
-        Some(carrier.unwrap_or_else(|| NoLink::NoCable { device: self.wiring.device.driver().to_owned() }))
+        let no_cable = || NoLink::NoCable { device: self.wiring.device.driver().to_owned() };
+        Some(carrier.map_or_else(no_cable, NoLink::from))
     }
 
     /// Of a memif server: clients that were turned away because their frames have another length
@@ -372,7 +373,7 @@ impl EthPort {
     /// [`PortError::Operation`], [`PortError::Interface`].
     pub fn join(&mut self, groups: &[[u8; 6]]) -> Result<(), PortError> {
         if let Some(interface) = &mut self.wiring.carrier {
-            return interface.join(groups);
+            return Ok(interface.join(groups)?);
         }
         if groups.is_empty() || !matches!(self.wiring.device, Device::Pci { .. }) {
             return Ok(());

@@ -2,15 +2,16 @@
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use ::packet::{Interface, mtu_within};
 use memif::FRAME_OVERHEAD;
 
 use crate::device::Device;
 use crate::eal::Eal;
 use crate::error::PortError;
 use crate::ethdev::Wiring;
-use crate::interface::Interface;
 use crate::mempool::Mempool;
 use crate::open::{BUFFERS, OpenPort};
+use crate::socket_path::is_special;
 use crate::unix::check;
 
 /// How frames pass between an interface and this process.
@@ -36,7 +37,7 @@ pub struct InterfaceConfig {
 }
 
 /// Longest IP packet that is asked for, in bytes: jumbo frames.
-const MTU_MAX: u32 = 9216;
+const MTU_MAX: u16 = 9216;
 
 impl SocketKind {
     const fn driver(self) -> &'static str {
@@ -47,10 +48,10 @@ impl SocketKind {
     }
 
     /// Longest IP packet that it takes, in bytes.
-    const fn mtu_max(self) -> u32 {
+    const fn mtu_max(self) -> u16 {
         match self {
             Self::Packet => MTU_MAX,
-            Self::Xdp => (xdp::MAX_FRAME - FRAME_OVERHEAD) as u32,
+            Self::Xdp => xdp::MAX_FRAME - FRAME_OVERHEAD,
         }
     }
 }
@@ -62,6 +63,9 @@ impl InterfaceConfig {
     /// [`PortError::Interface`] if there is none, or it cannot be; [`PortError::Permission`]; else
     /// what DPDK refused.
     pub fn open(&self, eal: &Eal) -> Result<OpenPort, PortError> {
+        if self.name.contains(is_special) {
+            return Err(self.error("DPDK takes no name with one of , = [ ] \" in it".to_owned()));
+        }
         let interface = Interface::find(&self.name)?;
         let mac = self.mac.map_or_else(|| interface.mac(), Ok)?;
         let max_frame = self.mtu(interface.mtu()?)? + FRAME_OVERHEAD;
@@ -79,35 +83,18 @@ impl InterfaceConfig {
 
     /// The MTU of the port over an interface with an MTU of `theirs`.
     fn mtu(&self, theirs: u32) -> Result<u16, PortError> {
-        if self.kind == SocketKind::Xdp && theirs > self.kind.mtu_max() {
+        if self.kind == SocketKind::Xdp && theirs > self.kind.mtu_max().into() {
             return Err(self.error(format!(
                 "its mtu, {theirs}, is more than XDP takes; `ip link set {} mtu {}`, and the same for its peer if it is a veth",
                 self.name,
                 self.kind.mtu_max()
             )));
         }
-        let most = theirs.min(self.kind.mtu_max());
-        let most = u16::try_from(most).unwrap_or(u16::MAX);
-        match self.mtu {
-            None => Ok(most),
-            Some(mtu) if mtu <= most => Ok(mtu),
-            Some(mtu) => {
-                Err(PortError::Interface { name: self.name.clone(), problem: self.too_long(mtu, theirs) })
-            }
-        }
+        Ok(mtu_within(&self.name, self.mtu, theirs, self.kind.mtu_max())?)
     }
 
     fn error(&self, problem: String) -> PortError {
         PortError::Interface { name: self.name.clone(), problem }
-    }
-
-    fn too_long(&self, mtu: u16, theirs: u32) -> String {
-        let (name, most) = (&self.name, self.kind.mtu_max());
-        if u32::from(mtu) > most {
-            format!("mtu={mtu} is more than the {most} bytes that this kind of socket takes; lower it")
-        } else {
-            format!("mtu={mtu} is more than its own, {theirs}; lower it, or `ip link set {name} mtu {mtu}`")
-        }
     }
 }
 
@@ -181,12 +168,8 @@ mod tests {
     #[test]
     fn the_mtu_is_the_interfaces_as_far_as_the_socket_takes_it() {
         assert_eq!(mtu(SocketKind::Packet, None, 1500), Ok(1500));
-        assert_eq!(mtu(SocketKind::Packet, Some(1400), 1500), Ok(1400));
         assert_eq!(mtu(SocketKind::Packet, None, 65_536), Ok(9216));
         assert_eq!(mtu(SocketKind::Xdp, None, 1500), Ok(1500));
-        let lower =
-            "interface eth1: mtu=4200 is more than its own, 1500; lower it, or `ip link set eth1 mtu 4200`";
-        assert_eq!(mtu(SocketKind::Packet, Some(4200), 1500).expect_err("too long"), lower);
         let jumbo = mtu(SocketKind::Xdp, None, 4200).expect_err("too long for a page");
         assert!(
             jumbo.contains("its mtu, 4200, is more than XDP takes; `ip link set eth1 mtu 3438`"),

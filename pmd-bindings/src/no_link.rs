@@ -27,24 +27,9 @@ pub enum NoLink {
         /// Where it is.
         path: PathBuf,
     },
-    /// An interface of the kernel's that is gone.
-    #[error("interface {name} is gone")]
-    Gone {
-        /// Its name.
-        name: String,
-    },
-    /// An interface of the kernel's that is down.
-    #[error("interface {name} is down: `ip link set {name} up`")]
-    Down {
-        /// Its name.
-        name: String,
-    },
-    /// An interface of the kernel's without a carrier.
-    #[error("interface {name} has no carrier: is its cable plugged in, or the peer of its veth up?")]
-    NoCarrier {
-        /// Its name.
-        name: String,
-    },
+    /// An interface of the kernel's.
+    #[error(transparent)]
+    Interface(#[from] packet::NoLink),
     /// A device whose driver sees no link.
     #[error("{device} has no link: is its cable plugged in, and the other end up?")]
     NoCable {

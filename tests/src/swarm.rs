@@ -21,6 +21,7 @@ mod report;
 mod results;
 mod shared_receives;
 mod shares;
+mod slow_hosts;
 mod variety;
 mod weather;
 mod window;

@@ -79,6 +79,10 @@ fn the_seeds_together_draw_everything() {
         "windows [Some(Two), Some(Two)]",
         "invalidated",
         "ended in use",
+        "rx_ring: 32,",
+        "host_marks_ns: 5000,",
+        "host_rates: Some",
+        "Host(NodeId(0), HostModel { frame_ns: 4000",
     ];
     for what in wanted {
         assert!(plans.iter().any(|plan| plan.contains(what)), "no seed draws {what}");

@@ -84,6 +84,7 @@ impl ProtectionDomain {
     /// [`Error::Create`]: the address vector makes no sense, nobody answers for the address, or
     /// there are too many handles.
     pub fn create_ah(&self, av: &AddressVector) -> Result<AddressHandle, Error> {
+        drop(self.device().nic_of(self.id())?);
         let key =
             resolved(self.device(), || Ok(self.device().own_nic()?.core_mut().create_ah(self.id(), av)?))?;
         Ok(AddressHandle { domain: self.clone(), key, av: *av })

@@ -28,7 +28,9 @@ use crate::stat::{MetricSource, Sources, StatServer};
 use core::net::IpAddr;
 use core::time::Duration;
 use datapath::counters::Counters;
-use datapath::engine::{EngineConfig, EngineMemory, LatencyReport, ModifyError, QpReport, Turn, Usage};
+use datapath::engine::{
+    Core, CreateError, EngineConfig, EngineMemory, LatencyReport, ModifyError, QpReport, Turn, Usage,
+};
 use datapath::memory::ProtectionDomainId;
 use datapath::port::fault::FaultStats;
 use datapath::port::{Port, PortCaps, PortStats};
@@ -136,8 +138,8 @@ impl Device {
 
     /// Sleeps until frames come or the engine has something to do, `limit` at most: for a program
     /// that polls and has found nothing for a while. A port without interrupts does not tell, and
-    /// then it is 1 ms at most; only a memif by the native driver has some. If the device has a
-    /// thread of its own, that drives the engine, and this sleeps for `limit`.
+    /// then it is 1 ms at most; only memifs and packet sockets by the native driver have some. If
+    /// the device has a thread of its own, that drives the engine, and this sleeps for `limit`.
     pub fn rest(&self, limit: Duration) {
         self.stop_polling();
         self.inner.shared.rest(limit);
@@ -237,7 +239,7 @@ impl Device {
         }
         let hears = channel.map(|channel| Hears::Channel(Arc::clone(channel.shared())));
         let listening = hears.is_some();
-        let (number, ring) = self.own_nic()?.create_cq(tenant, entries, hears)?;
+        let (number, ring) = self.nic_for(|_| tenant)?.create_cq(tenant, entries, hears)?;
         Ok(CompletionQueue::new(self.clone(), number, ring, listening))
     }
 
@@ -394,6 +396,29 @@ impl Device {
     /// The engine, for a call of the control path that can fail.
     pub(crate) fn own_nic(&self) -> Result<Call<'_>, Error> {
         self.nic().ok_or(Error::Forked)
+    }
+
+    /// The engine, for a call that creates, registers or changes something of a tenant's, once the
+    /// tenant may make one more. Drives the engine while it waits for that.
+    pub(crate) fn nic_for(&self, tenant: impl Fn(&Core) -> TenantId) -> Result<Call<'_>, Error> {
+        loop {
+            let mut nic = self.own_nic()?;
+            let (tenant, now) = (tenant(nic.core()), nic.now());
+            match nic.core_mut().admit_call(tenant, now) {
+                Ok(()) => return Ok(nic),
+                Err(CreateError::ControlRate { wait_ns, .. }) => {
+                    drop(nic);
+                    self.progress();
+                    self.rest(Duration::from_nanos(wait_ns));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// As [`Device::nic_for`], for something of a protection domain.
+    pub(crate) fn nic_of(&self, domain: ProtectionDomainId) -> Result<Call<'_>, Error> {
+        self.nic_for(|core| core.tenant_of(domain))
     }
 
     /// Fails in a process that was forked from the one that opened the device.

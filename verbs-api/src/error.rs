@@ -58,6 +58,12 @@ pub enum Error {
     /// A memif cannot be opened by its native driver.
     #[error(transparent)]
     Memif(#[from] datapath::port::memif::Error),
+    /// An interface of the kernel's cannot be opened by its native driver.
+    #[error("the port cannot be opened: {0}")]
+    Packet(#[from] datapath::port::packet::Error),
+    /// The port does not let the multicast frames through that IPv6 needs.
+    #[error(transparent)]
+    Filter(#[from] datapath::port::FilterError),
     /// A `sim:` device finds no place on its segment.
     #[error(transparent)]
     Sim(#[from] datapath::port::sim::SimError),

@@ -98,6 +98,7 @@ mod error;
 mod events;
 mod memory;
 mod native_memif;
+mod native_packet;
 mod nic;
 #[cfg(feature = "dpdk")]
 mod open;
@@ -161,6 +162,7 @@ pub use memory::{
     RemoteRegionError,
 };
 pub use native_memif::open_memif;
+pub use native_packet::open_packet;
 #[cfg(feature = "dpdk")]
 pub use open::open_port;
 pub use port::{Gid, PortAttr};
@@ -170,7 +172,7 @@ pub use queue_pair::{
 };
 pub use rdma_cm::{CmError, Dialect, Disagreement, Stats as CmStats};
 pub use shared_receive::SharedReceiveQueue;
-pub use spec::{DeviceSpec, Hugepages, MemifDriver, Role, SpecError, Transport};
+pub use spec::{DeviceSpec, Hugepages, PortDriver, Role, SpecError, Transport};
 pub use stat::{Metric, MetricKind, MetricSource, StatAddress};
 pub use tenant::Tenant;
 pub use wire::cm::RejReason;

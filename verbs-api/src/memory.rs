@@ -92,7 +92,7 @@ impl ProtectionDomain {
     pub fn register_backing(&self, backing: Arc<dyn Backing>, access: Access) -> Result<MemoryRegion, Error> {
         let bytes = Bytes::new(backing);
         let backing = Arc::clone(bytes.backing());
-        let mut nic = self.device.own_nic()?;
+        let mut nic = self.device.nic_of(self.id)?;
         let key = nic.core_mut().memory_mut().register(self.id, backing, bytes.addr(), access)?;
         Ok(MemoryRegion { inner: Arc::new(Registered { device: self.device.clone(), key, bytes }) })
     }
@@ -102,7 +102,7 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Create`].
     pub fn create_srq(&self, caps: SrqCaps) -> Result<SharedReceiveQueue, Error> {
-        let (number, ring) = self.device.own_nic()?.core_mut().create_srq(self.id, caps)?;
+        let (number, ring) = self.device.nic_of(self.id)?.core_mut().create_srq(self.id, caps)?;
         Ok(SharedReceiveQueue::new(self.device.clone(), number, ring))
     }
 

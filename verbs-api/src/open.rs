@@ -1,7 +1,7 @@
 //! Opens a port of DPDK from a device string.
 
 use crate::error::Error;
-use crate::spec::{DeviceSpec, Hugepages, MemifDriver, Role, Transport};
+use crate::spec::{DeviceSpec, Hugepages, PortDriver, Role, Transport};
 use datapath::neighbor;
 use datapath::port::dpdk::{
     DpdkPort, Eal, EalConfig, EthQueue, InterfaceConfig, MemifConfig, MemifRole, Memory, NicConfig, OpenPort,
@@ -36,13 +36,16 @@ pub fn open_port(spec: &DeviceSpec) -> Result<OpenPort, Error> {
     }
     let eal = Eal::start(&eal(spec))?;
     match &spec.transport {
-        Transport::Memif { driver: MemifDriver::Native, .. } => {
+        Transport::Memif { driver: PortDriver::Native, .. } => {
             Err(Error::Unsupported("a memif is a port of DPDK's with driver=dpdk only; add that"))
         }
         Transport::Memif { path, .. } => Ok(memif(spec, path)?.open(eal)?),
         Transport::Vhost { path } => Ok(vhost(spec, path)?.open_back_end(eal)?),
         Transport::Virtio { path } => Ok(vhost(spec, path)?.open_front_end(eal)?),
-        Transport::AfPacket { interface } => self::interface(spec, SocketKind::Packet, interface, eal),
+        Transport::AfPacket { driver: PortDriver::Native, .. } => {
+            Err(Error::Unsupported("a packet socket is a port of DPDK's with driver=dpdk only; add that"))
+        }
+        Transport::AfPacket { interface, .. } => self::interface(spec, SocketKind::Packet, interface, eal),
         Transport::AfXdp { interface } => self::interface(spec, SocketKind::Xdp, interface, eal),
         Transport::Pci { address } => {
             Ok(NicConfig { address: address.clone(), mac: spec.mac, mtu: spec.mtu }.open(eal)?)

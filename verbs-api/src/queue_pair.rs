@@ -77,7 +77,12 @@ impl Life {
         self.caps
     }
 
+    /// Changes attributes, and the state if `mask` names it. What begins a connection counts on the
+    /// tenant's cap of control calls.
     pub fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), Error> {
+        if mask.contains(QpAttrMask::STATE) && attr.state == QpState::Init {
+            drop(self.device().nic_for(|core| core.tenant_of_qp(self.qpn))?);
+        }
         self.modify_in_turn([(attr, mask)])
     }
 

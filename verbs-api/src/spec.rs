@@ -6,7 +6,7 @@ mod parse;
 mod tests;
 
 pub(crate) use engine::driver_of_engine;
-pub(crate) use parse::parse_mac;
+pub(crate) use parse::{MTU_MAX, parse_mac};
 
 use crate::driver::Driver;
 use crate::stat::StatAddress;
@@ -48,13 +48,15 @@ impl fmt::Display for Role {
     }
 }
 
-/// What moves the frames of a memif. Each end chooses for itself.
+/// What moves the frames of a memif, whose ends choose each for itself, or of an interface of the
+/// kernel's through a packet socket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum MemifDriver {
-    /// This library's own: frames are built and read in the shared memory itself. It needs no DPDK.
+pub enum PortDriver {
+    /// This library's own: frames are built and read in the memory itself that is shared with the
+    /// peer or the kernel. It needs no DPDK.
     #[default]
     Native,
-    /// DPDK's: frames are copied into the shared memory and out of it.
+    /// DPDK's: frames are copied into that memory and out of it.
     Dpdk,
 }
 
@@ -69,7 +71,7 @@ pub enum Transport {
         /// The end that this device is.
         role: Option<Role>,
         /// What moves its frames.
-        driver: MemifDriver,
+        driver: PortDriver,
     },
     /// The back end of a vhost-user pair: it makes the socket.
     Vhost {
@@ -85,6 +87,8 @@ pub enum Transport {
     AfPacket {
         /// The name of the interface.
         interface: String,
+        /// What moves its frames.
+        driver: PortDriver,
     },
     /// An interface of the kernel's, through an XDP socket.
     AfXdp {
@@ -145,7 +149,7 @@ pub enum Hugepages {
 /// | key | value | default |
 /// |---|---|---|
 /// | `role` | `server`, `client`; `memif` only | [`DeviceSpec::or_role`], else an error when opened |
-/// | `driver` | `native`: packets are built and read in the shared memory itself, without DPDK; `dpdk`: DPDK's driver copies them; `memif` only | `native` |
+/// | `driver` | `native`: packets are built and read in the memory itself that is shared with the peer or the kernel, without DPDK; `dpdk`: DPDK's driver copies them; `memif` and `af_packet` only | `native` |
 /// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client, 10.77.0.N for the Nth of a segment; must be given for an interface and a NIC |
 /// | `mac` | Ethernet address | 02:00 and the last four bytes of a given `ip`, so that hosts on a switch differ; else 02:00:00:00:00:01, 02:00:00:00:00:02; ending in N on a segment; that of the interface or NIC |
 /// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |
@@ -319,7 +323,7 @@ impl DeviceSpec {
         }
         match (self.role()?, &self.transport) {
             (Some(role), _) => Ok(IpAddr::V4(Ipv4Addr::new(10, 77, 0, role.host()))),
-            (None, Transport::AfPacket { interface: name } | Transport::AfXdp { interface: name })
+            (None, Transport::AfPacket { interface: name, .. } | Transport::AfXdp { interface: name })
             | (None, Transport::Pci { address: name } | Transport::Sim { segment: name }) => {
                 Err(SpecError::NoIp { scheme: self.transport.scheme(), name: name.clone() })
             }

@@ -8,6 +8,7 @@ mod support;
 
 use host::{Host, REMOTE, complete};
 use join::join;
+use std::time::{Duration, Instant};
 use support::devices;
 use verbs_api::{
     CreateError, Device, Driver, Error, RegisterError, SchedulerConfig, SendData, SendRequest, StatAddress,
@@ -70,6 +71,28 @@ fn each_quota_is_an_error_of_its_own_and_what_goes_makes_room() {
     let reports = device.tenants();
     assert_eq!(reports.iter().map(|report| report.queue_pairs).collect::<Vec<_>>(), [3, 1]);
     drop((pairs, first));
+}
+
+/// Calls above the cap wait, and nothing is refused.
+#[test]
+fn who_calls_too_often_waits() {
+    let device = Device::open("sim:calls").expect("a device");
+    let attr = TenantAttr { control_per_s: 1_000, ..TenantAttr::default() };
+    let tenant = device.create_tenant(attr).expect("a tenant");
+    let (pd, start) = (tenant.alloc_pd().expect("a domain"), Instant::now());
+    let cq = tenant.create_cq(16).expect("a queue");
+    for _ in 0..20 {
+        pd.register(64, REMOTE).expect("memory");
+        // One to make it, and one to begin its connection.
+        pd.queue_pair(&cq, &cq).build().expect("a queue pair");
+    }
+    // 32 were saved, and the others come a millisecond apart.
+    assert!(start.elapsed() >= Duration::from_millis(61 - 34), "{:?}", start.elapsed());
+    let counters = tenant.report().expect("it exists").counters;
+    assert_eq!(counters.control_calls, 61);
+    assert!(counters.control_waits > 0);
+    let others = device.tenants()[0].counters;
+    assert_eq!((others.control_calls, others.control_waits), (0, 0));
 }
 
 #[test]

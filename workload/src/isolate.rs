@@ -254,7 +254,7 @@ impl Matrix {
     }
 
     /// Hosts and costs as `srnic calibrate` writes them. Caps in operations change as much as the
-    /// time of a frame.
+    /// time of a frame, those of control calls as much as the time of one.
     ///
     /// # Errors
     /// [`MatrixError::Toml`], and those of [`Matrix::check`].
@@ -267,11 +267,15 @@ impl Matrix {
         }
         let Calibrated { costs, host } = toml::from_str(text)?;
         let before = self.host;
-        self.host = Host { tx_ring: before.tx_ring, ..host };
+        let Host { tx_ring, rx_ring, marks_ns, target_ns, .. } = before;
+        self.host = Host { tx_ring, rx_ring, marks_ns, target_ns, ..host };
         self.policy.costs = costs;
         for tenant in &mut self.policy.tenant {
             let [from, to] = [before.frame_ns, host.frame_ns].map(|ns| u64::from(ns.max(1)));
             tenant.operations_per_s = tenant.operations_per_s * from / to;
+            let [from, to] = [before.control_ns, host.control_ns].map(|ns| u64::from(ns.max(1)));
+            let calls = u64::from(tenant.control_per_s) * from / to;
+            tenant.control_per_s = u32::try_from(calls).unwrap_or(u32::MAX);
         }
         self.check()
     }
@@ -431,10 +435,12 @@ mod tests {
     fn a_machine_is_taken_over() {
         let mut matrix = Matrix::standard();
         let before = matrix.policy.tenant[0].operations_per_s;
-        let text = "[costs]\nwrite = 20\npacket = 80\n[host]\nturn_ns = 15\nframe_ns = 25\nbyte_ps = 9\n";
+        let text = "[costs]\nwrite = 20\npacket = 80\n[host]\nturn_ns = 15\nframe_ns = 25\nbyte_ps = 9\ncontrol_ns = 4000\n";
+        let calls = matrix.policy.tenant[0].control_per_s;
         matrix.calibrate(text).expect("a machine");
         assert_eq!((matrix.host.frame_ns, matrix.host.tx_ring, matrix.policy.costs.write), (25, 16, 20));
         assert_eq!(matrix.policy.tenant[0].operations_per_s, 2 * before);
+        assert_eq!(matrix.policy.tenant[0].control_per_s, calls / 4);
         assert_eq!(Policy::parse(&matrix.policy.text()), Ok(matrix.policy.clone()));
         for bad in ["", "[costs]\n", "[costs]\n[host]\nspeed = 7\n", "[costs]\n[host]\nturn_ns = 0\n"] {
             assert!(Matrix::standard().calibrate(bad).is_err(), "{bad:?}");

@@ -124,6 +124,7 @@ impl Explained {
         // Who attacks, and whom a policy or a slow host holds back, is measured and not judged.
         let special = !scenario.tenant.is_empty()
             || scenario.host.takes_time()
+            || scenario.host.holds_back()
             || scenario.workload.iter().any(Entry::is_hostile);
         Self {
             harmed: lost + damaged + late,

@@ -7,6 +7,7 @@ mod storm;
 
 use crate::scenario::{Entry, Faults, Host, Link, Scenario, ScenarioError};
 use datapath::counters::Counters;
+use datapath::sched::HostRateConfig;
 use datapath::stream::RtoConfig;
 use datapath::time::Time;
 use domains::Domains;
@@ -222,7 +223,8 @@ fn outcome(
 
 fn options(scenario: &Scenario) -> RigOptions {
     let Link { gbps, delay_ns, queue, mark } = scenario.link;
-    let Host { turn_ns, tx_ring, frame_ns, byte_ps, atomic_ns, .. } = scenario.host;
+    let Host { turn_ns, tx_ring, rx_ring, frame_ns, byte_ps, atomic_ns, marks_ns, target_ns, .. } =
+        scenario.host;
     let link = LinkConfig {
         ps_per_byte: picoseconds(gbps),
         propagation_ns: delay_ns.into(),
@@ -235,12 +237,15 @@ fn options(scenario: &Scenario) -> RigOptions {
             up: link,
             down: link,
             tx_ring: tx_ring as usize,
+            rx_ring: if rx_ring == 0 { usize::MAX } else { rx_ring as usize },
             max_frame: MAX_FRAME,
             ..PortOptions::default()
         },
         turn_cost_ns: turn_ns.into(),
         host: HostModel { frame_ns: frame_ns.into(), byte_ps: byte_ps.into(), atomic_ns: atomic_ns.into() },
         costs: scenario.costs.into(),
+        host_marks_ns: marks_ns,
+        host_rates: (target_ns > 0).then_some(HostRateConfig { target_ns, ..HostRateConfig::DEFAULT }),
         // A queue pair to itself has both ends on one host.
         max_qps: scenario.qps()
             * if scenario.workload.iter().any(|entry| entry.from == entry.to) { 2 } else { 1 },
@@ -346,6 +351,47 @@ mod tests {
         assert!((0.6..0.72).contains(&with), "{with}");
         let without = shares(text("").replace("tenant = 'a', ", "").replace("tenant = 'b', ", ""));
         assert!(without < 0.2, "{without}");
+    }
+
+    /// A receive ring loses frames, marks and rates hold senders back before it does, and so do caps
+    /// on what peers may send.
+    #[test]
+    fn hosts_and_tenants_hold_back_what_is_sent_to_them() {
+        let play = |host: &str, tenant: &str| {
+            let named = if tenant.is_empty() { "" } else { "tenant = 'a'," };
+            outcome(&format!(
+                "{{time_us = 3000, link = {{gbps = 100.0}}, host = {{frame_ns = 300, {host}}}, {tenant} \
+                 workload = [{{{named} qps = 8, window = 256, depth = 64, congestion = 'dctcp'}}]}}"
+            ))
+        };
+        let missed = |told: &Outcome| told.links.iter().flatten().map(|link| link.missed).sum::<u64>();
+        let lost = play("rx_ring = 64", "");
+        assert!(missed(&lost) > 100, "{}", missed(&lost));
+        for held in ["rx_ring = 256, marks_ns = 5000", "rx_ring = 512, target_ns = 20000"] {
+            let told = play(held, "");
+            assert!(missed(&told) * 10 < missed(&lost), "{held}: {} of {}", missed(&told), missed(&lost));
+        }
+        assert!(play("marks_ns = 5000", "").counters.rx_host_marked > 0);
+        let gbps = |tenant: &str| play("", tenant).entries[0].gbps();
+        let capped = gbps("tenant = [{name = 'a', rx_bytes_per_s = 1000000000}],");
+        assert!(gbps("") > 12.0 && (5.0..8.5).contains(&capped), "{capped} Gb/s");
+    }
+
+    /// Control calls above a cap wait.
+    #[test]
+    fn storms_of_calls_are_capped() {
+        let calls = |cap: u32| {
+            let text = format!(
+                "{{time_us = 1000, host = {{control_ns = 500}}, tenant = [{{name = 'a', control_per_s = {cap}}}], \
+                 workload = [{{op = 'create', tenant = 'a', pace_ns = 1}}, {{op = 'bad-key', tenant = 'a', sizes = 64, qps = 8, reconnect = true}}]}}"
+            );
+            let told = outcome(&text);
+            (told.entries[0].requests, told.counters.rx_error_naks)
+        };
+        let ((made, ended), (made_at_will, ended_at_will)) = (calls(20_000), calls(0));
+        // 20 of each host in a millisecond, and 33 that were saved.
+        assert!(made <= 53 && ended <= 53 + 8 && made + ended >= 20, "{made} {ended}");
+        assert!(made_at_will > 200 && ended_at_will > 100, "{made_at_will} {ended_at_will}");
     }
 
     /// Faults of an entry hit no other one.

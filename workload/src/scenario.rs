@@ -149,6 +149,8 @@ pub struct Host {
     pub turn_ns: u32,
     /// Frames of the transmit ring.
     pub tx_ring: u32,
+    /// Frames of the receive ring, which loses what finds it full; 0: any number.
+    pub rx_ring: u32,
     /// Nanoseconds that each frame takes beside, sent or received.
     pub frame_ns: u32,
     /// Picoseconds for each byte of them.
@@ -157,11 +159,25 @@ pub struct Host {
     pub atomic_ns: u32,
     /// Nanoseconds for each call that creates, destroys or connects something.
     pub control_ns: u32,
+    /// What waited longer for a host, in nanoseconds, counts as marked; 0: nothing does.
+    pub marks_ns: u32,
+    /// Delay of a host, in nanoseconds, above which its peers send to it at a rate; 0: they do not.
+    pub target_ns: u32,
 }
 
 impl Default for Host {
     fn default() -> Self {
-        Self { turn_ns: 200, tx_ring: 256, frame_ns: 0, byte_ps: 0, atomic_ns: 0, control_ns: 0 }
+        Self {
+            turn_ns: 200,
+            tx_ring: 256,
+            rx_ring: 0,
+            frame_ns: 0,
+            byte_ps: 0,
+            atomic_ns: 0,
+            control_ns: 0,
+            marks_ns: 0,
+            target_ns: 0,
+        }
     }
 }
 
@@ -172,8 +188,17 @@ impl Host {
         self.frame_ns != 0 || self.byte_ps != 0 || self.atomic_ns != 0 || self.control_ns != 0
     }
 
+    /// Whether it loses or marks what it cannot take, or is sent to at a rate.
+    #[must_use]
+    pub const fn holds_back(&self) -> bool {
+        self.rx_ring != 0 || self.marks_ns != 0 || self.target_ns != 0
+    }
+
     fn check(&self) -> Result<(), ScenarioError> {
-        let Self { frame_ns, byte_ps, atomic_ns, control_ns, .. } = *self;
+        let Self { frame_ns, byte_ps, atomic_ns, control_ns, rx_ring, marks_ns, target_ns, .. } = *self;
+        within("rx_ring", rx_ring, (0.0, 65_536.0))?;
+        within("marks_ns", marks_ns, (0.0, 1e9))?;
+        within("target_ns", target_ns, (0.0, 4e6))?;
         let costs = [
             ("frame_ns", frame_ns),
             ("byte_ps", byte_ps),

@@ -1,6 +1,6 @@
 //! Attackers by victims: with tenants each victim keeps enough, and without them many do not.
 
-use srnic_workload::isolate::{Matrix, Pair, run};
+use srnic_workload::isolate::{AIM, Matrix, Pair, run};
 
 const EACH: usize = 2;
 
@@ -28,6 +28,31 @@ fn victims_keep_their_share_with_tenants_and_not_without() {
     assert!(pairs.iter().all(|pair| pair.holds()[1]), "{}", told(&pairs, 1));
     let failed = pairs.iter().filter(|pair| !pair.holds()[0]).count();
     assert!(failed >= 3, "without tenants only {failed} of 9 fail: the attackers are too weak");
+}
+
+/// Connecting again and again, and packets that nobody takes, cost time of the host.
+#[test]
+fn control_calls_above_a_cap_take_no_time_from_victims() {
+    let capped = matrix(&["errors"], &["read-8"], 100);
+    let mut uncapped = capped.clone();
+    uncapped.policy.tenant.iter_mut().for_each(|tenant| tenant.control_per_s = 0);
+    let kept = |matrix: &Matrix| pairs(matrix)[0].kept()[1];
+    let (with, without) = (kept(&capped), kept(&uncapped));
+    println!("read-8 beside errors keeps {with:.3}, without caps on control calls {without:.3}");
+    assert!(with >= AIM && without < with - 0.05, "{with} and {without}");
+}
+
+/// Attackers that the tests above leave out, with every victim; `srnic isolate` plays the same.
+#[test]
+#[ignore = "the whole matrix: half an hour of a processor"]
+fn every_victim_keeps_its_share_beside_every_attacker() {
+    let matrix = Matrix { time_us: 100, ..Matrix::standard() };
+    let pairs = pairs(&matrix);
+    for pair in &pairs {
+        println!("{} beside {}: {:.3?}", pair.victim, pair.attacker, pair.kept());
+    }
+    assert!(pairs.iter().all(|pair| pair.holds()[1]), "{}", told(&pairs, 1));
+    assert!(pairs.iter().filter(|pair| !pair.holds()[0]).count() >= 30, "the attackers are too weak");
 }
 
 #[test]

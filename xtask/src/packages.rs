@@ -15,7 +15,7 @@ use crate::repo::{self, cargo};
 const METADATA: [&str; 6] = ["description", "license", "readme", "rust_version", "keywords", "categories"];
 
 /// What programs depend on, with what it is made of.
-const LIBRARIES: [&str; 10] = [
+const LIBRARIES: [&str; 11] = [
     "cc-dctcp",
     "pmd-bindings",
     "rdma-cm",
@@ -23,6 +23,7 @@ const LIBRARIES: [&str; 10] = [
     "srnic-datapath",
     "srnic-icrc",
     "srnic-memif",
+    "srnic-packet",
     "srnic-streams",
     "srnic-wire",
     "verbs-api",

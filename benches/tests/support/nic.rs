@@ -2,7 +2,7 @@
 
 use datapath::port::dpdk::DpdkPort;
 use dpdk_sys::Mempool;
-use verbs_api::{Device, DeviceSpec, EngineConfig, MemifDriver, Transport};
+use verbs_api::{Device, DeviceSpec, EngineConfig, PortDriver, Transport};
 
 /// Buffers that an idle port may hold: those that it has taken in advance.
 pub const HELD: u32 = 128;
@@ -18,7 +18,7 @@ impl Nic {
     /// Opens what a device string with an address names.
     pub fn open(text: &str) -> Self {
         let spec: DeviceSpec = text.parse().expect("a device string");
-        if matches!(spec.transport, Transport::Memif { driver: MemifDriver::Native, .. }) {
+        if matches!(spec.transport, Transport::Memif { driver: PortDriver::Native, .. }) {
             return Self { device: Device::builder().open_spec(&spec).expect("a device"), pool: None };
         }
         let port = verbs_api::open_port(&spec).expect("a port");

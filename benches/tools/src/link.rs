@@ -49,7 +49,7 @@ fn name_of(transport: &Transport) -> String {
         Transport::Memif { path, .. } | Transport::Vhost { path } | Transport::Virtio { path } => {
             path.display().to_string()
         }
-        Transport::AfPacket { interface: name }
+        Transport::AfPacket { interface: name, .. }
         | Transport::AfXdp { interface: name }
         | Transport::Sim { segment: name }
         | Transport::Pci { address: name } => name.clone(),

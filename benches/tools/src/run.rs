@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use verbs_api::{DeviceSpec, MemifDriver, Transport};
+use verbs_api::{DeviceSpec, PortDriver, Transport};
 
 const LIBRARY: &str = "libibverbs.so.1";
 /// It shows programs the files of devices that the kernel has not.
@@ -96,7 +96,7 @@ fn check(device: &str) -> Result<()> {
         device.replacen("pool:", "memif:", usize::from(device.split(':').any(|part| part == "pool")));
     let spec: DeviceSpec = device.parse().map_err(verbs_api::Error::from)?;
     let native = match spec.transport {
-        Transport::Memif { driver, .. } => driver == MemifDriver::Native,
+        Transport::Memif { driver, .. } | Transport::AfPacket { driver, .. } => driver == PortDriver::Native,
         Transport::Sim { .. } => true,
         _ => false,
     };
@@ -104,8 +104,8 @@ fn check(device: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Options(
-        "the drop-in library has no DPDK, so it has memif: and sim: devices; reach an interface through `srnic switch`, one of whose ports \
-         it is"
+        "the drop-in library has no DPDK, so it has memif:, af_packet: and sim: devices, without driver=dpdk; for any other one run \
+         `srnic switch`, one of whose ports it is"
             .to_owned(),
     ))
 }
@@ -149,8 +149,10 @@ mod tests {
     #[test]
     fn devices_that_the_library_cannot_open_are_refused_at_once() {
         assert!(check("memif:/tmp/a.sock").is_ok() && check("fault:loss=1%:sim:a; speed=25").is_ok());
+        assert!(check("af_packet:eth0,ip=10.0.0.1").is_ok());
         for (device, said) in [
-            ("af_packet:eth0,ip=10.0.0.1", "srnic switch"),
+            ("af_xdp:eth0,ip=10.0.0.1", "srnic switch"),
+            ("af_packet:eth0,ip=10.0.0.1,driver=dpdk", "no DPDK"),
             ("memif:/tmp/a.sock,driver=dpdk", "no DPDK"),
             ("nothing", "has no scheme"),
         ] {

@@ -163,8 +163,9 @@ fn cpus() -> Vec<String> {
     (0..count).map(|cpu| cpu.to_string()).collect()
 }
 
-/// `cargo test --release -p srnic-tools --test hostping -- --ignored --nocapture`: what this machine
-/// says of itself in twenty looks, and with one part delayed. It is reported: others use it, too.
+/// `cargo test --release -p srnic-tools --test hostping -- --ignored --nocapture`: what this
+/// machine says of itself in twenty looks, and with one part delayed. It is reported: others use
+/// it, too.
 #[test]
 #[ignore = "measures this machine: a minute if it is idle, far longer if not"]
 fn this_machine_is_well_and_what_is_delayed_alone_is_named() {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// An eventfd: readable from [`Interrupt::raise`] to [`Interrupt::clear`]. Clones are the same one,
+/// An eventfd: readable from [`Interrupt::raise`] to [`Interrupt::clear`], or what else becomes
+/// readable to wake somebody ([`Interrupt::of_descriptor`]). Clones are the same one,
 /// and keep its descriptor open.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<OwnedFd>);
@@ -22,8 +23,13 @@ impl Interrupt {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// That of a peer, which may have made it so that to write to it waits.
-    pub(crate) fn of_peer(descriptor: OwnedFd) -> Result<Self, Errno> {
+    /// A descriptor of others': the eventfd of a peer, which may have made it so that to write to
+    /// it waits, or what is readable while there is something to do, such as a packet socket. The
+    /// latter is not to be raised.
+    ///
+    /// # Errors
+    /// What the system says of a descriptor that cannot be made to never wait.
+    pub fn of_descriptor(descriptor: OwnedFd) -> std::io::Result<Self> {
         fcntl_setfl(&descriptor, fcntl_getfl(&descriptor)? | OFlags::NONBLOCK)?;
         Ok(Self(Arc::new(descriptor)))
     }

@@ -110,7 +110,7 @@ impl Server {
         let region = region.ok_or(Refusal::Protocol("a ring in a region that was not added"))?;
         let mapped = Ring::new(region, ring.offset, ring.size_log2)?;
         let queue = self.queues.get_mut(usize::from(ring.index)).ok_or(OTHER_QUEUES)?;
-        let interrupt = descriptor.map(Interrupt::of_peer).transpose()?;
+        let interrupt = descriptor.map(Interrupt::of_descriptor).transpose()?;
         let place = if ring.to_server { &mut queue.from_client } else { &mut queue.to_client };
         let is_new = place.replace((mapped, interrupt)).is_none();
         if is_new { Ok(()) } else { Err(Refusal::Protocol("a ring that was added before")) }

@@ -62,6 +62,14 @@ pub enum CreateError {
         /// Least value.
         min: u64,
     },
+    /// The tenant makes more calls that create, register or change something than it may.
+    #[error("the tenant's cap of {per_s} control calls a second is used up: wait {wait_ns} ns, or raise it")]
+    ControlRate {
+        /// The cap.
+        per_s: u32,
+        /// Nanoseconds until the next one may begin.
+        wait_ns: u64,
+    },
     /// A completion queue holds more than its new size.
     #[error(transparent)]
     Resize(#[from] ResizeError),

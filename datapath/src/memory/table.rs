@@ -233,6 +233,13 @@ impl MemoryTable {
         true
     }
 
+    /// The protection domain that a region or window belongs to, if it exists.
+    #[must_use]
+    pub fn domain_of(&self, key: MemoryKey) -> Option<ProtectionDomainId> {
+        let region = self.entries.get((key.0 >> 8) as usize)?.region.as_ref();
+        region.filter(|region| region.key == key_byte(key.0)).map(|region| region.pd)
+    }
+
     /// Has what a protection domain registers from now on count on a budget. It must have
     /// registered nothing yet.
     pub fn set_budget(&mut self, pd: ProtectionDomainId, budget: Arc<MemoryBudget>) {

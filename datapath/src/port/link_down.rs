@@ -18,10 +18,11 @@ pub enum LinkDown {
     /// There was a link; the peer left, and no other has come.
     #[error("{0}")]
     Left(String),
-    /// The interface or the NIC has no carrier, is down, or the interface is gone.
+    /// The interface or the NIC has no carrier, or is down.
     #[error("{0}")]
     NoCarrier(String),
-    /// The NIC was taken out of the machine. Close the device: it has no link any more.
+    /// The NIC was taken out of the machine, or the interface was deleted. Close the device: it has
+    /// no link any more.
     #[error("{0}")]
     Removed(String),
     /// The port does not tell.
@@ -43,6 +44,18 @@ impl From<::memif::NoLink> for LinkDown {
     }
 }
 
+impl From<::packet::NoLink> for LinkDown {
+    fn from(why: ::packet::NoLink) -> Self {
+        use ::packet::NoLink;
+        let text = why.to_string();
+        match why {
+            NoLink::Gone { .. } => Self::Removed(text),
+            // Also what is new.
+            _ => Self::NoCarrier(text),
+        }
+    }
+}
+
 #[cfg(feature = "dpdk")]
 impl From<dpdk_sys::NoLink> for LinkDown {
     fn from(why: dpdk_sys::NoLink) -> Self {
@@ -50,6 +63,7 @@ impl From<dpdk_sys::NoLink> for LinkDown {
         let text = why.to_string();
         match why {
             NoLink::Memif(why) => why.into(),
+            NoLink::Interface(why) => why.into(),
             NoLink::NoFrontEnd { .. } | NoLink::NoBackEnd { .. } => Self::NoPeer(text),
             NoLink::BackEndNotReady { .. } | NoLink::FurtherQueue => Self::NoAnswer(text),
             NoLink::Removed { .. } => Self::Removed(text),

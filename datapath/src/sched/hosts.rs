@@ -7,13 +7,13 @@
 
 use super::TimerWheel;
 use super::meter::Meter;
+use super::slot_lists::{Ends, Links};
 use crate::time::Time;
 use cc_dctcp::{HostRate, HostRateConfig};
 use core::net::IpAddr;
 use std::collections::HashMap;
 use wire::Psn;
 
-const NONE: u32 = u32::MAX;
 /// Hosts that have rates at most; others are sent to as if there were none.
 const HOSTS_MAX: usize = 4096;
 /// Width of the buckets in which hosts wait, as a power of two of nanoseconds: 1 us.
@@ -33,8 +33,7 @@ struct Host {
     rate: HostRate,
     gate: Meter,
     /// Streams that wait for their turn.
-    head: u32,
-    tail: u32,
+    streams: Ends,
     /// One that waited, and has its turn next.
     released: Option<u32>,
     /// Bytes sent since the last step of the rate, when that was, and the delays heard of since.
@@ -54,8 +53,7 @@ impl Host {
             users: 0,
             rate: HostRate::default(),
             gate: Meter::NONE,
-            head: NONE,
-            tail: NONE,
+            streams: Ends::EMPTY,
             released: None,
             sent: 0,
             stepped_at: now,
@@ -124,8 +122,8 @@ pub struct Hosts {
     hosts: Vec<Host>,
     free: Vec<u16>,
     by_address: HashMap<IpAddr, u16>,
-    /// The stream behind each stream that waits.
-    next: Box<[u32]>,
+    /// Of streams that wait.
+    links: Links,
     /// Hosts whose gate is closed and whose streams wait.
     closed: TimerWheel<CLOSED_NS_LOG2>,
     /// Streams that wait.
@@ -141,7 +139,7 @@ impl Hosts {
             hosts: Vec::new(),
             free: Vec::new(),
             by_address: HashMap::new(),
-            next: vec![NONE; streams].into(),
+            links: Links::new(streams),
             closed: TimerWheel::new(HOSTS_MAX),
             waiting: 0,
         }
@@ -210,7 +208,7 @@ impl Hosts {
             }
             return Some(usize::MAX);
         };
-        let is_next = host.released == Some(stream) || (host.released.is_none() && host.head == NONE);
+        let is_next = host.released == Some(stream) || (host.released.is_none() && host.streams.is_empty());
         if is_next && host.gate.is_open(now) {
             host.released = None;
             let bytes = u128::from(rate) * u128::from(TURN_NS) / 1_000_000_000;
@@ -219,34 +217,13 @@ impl Hosts {
         if host.released == Some(stream) {
             // It was open when the stream was put back, and another one's debt came between.
             host.released = None;
-            self.wait_first(number, stream);
+            self.links.push_front(&mut host.streams, stream);
         } else {
-            self.wait_last(number, stream);
+            self.links.push_back(&mut host.streams, stream);
         }
+        self.waiting += 1;
         self.await_gate(number);
         None
-    }
-
-    fn wait_first(&mut self, number: u16, stream: u32) {
-        let host = &mut self.hosts[usize::from(number)];
-        self.next[stream as usize] = host.head;
-        if host.head == NONE {
-            host.tail = stream;
-        }
-        host.head = stream;
-        self.waiting += 1;
-    }
-
-    fn wait_last(&mut self, number: u16, stream: u32) {
-        let host = &mut self.hosts[usize::from(number)];
-        let last = core::mem::replace(&mut host.tail, stream);
-        if host.head == NONE {
-            host.head = stream;
-        } else {
-            self.next[last as usize] = stream;
-        }
-        self.next[stream as usize] = NONE;
-        self.waiting += 1;
     }
 
     /// A stream sent so many bytes to that host. Returns one that has its turn next.
@@ -289,21 +266,8 @@ impl Hosts {
             host.released = None;
             return [None, self.release(number, now)];
         }
-        let (mut before, mut at) = (NONE, host.head);
-        while at != NONE && at != stream {
-            (before, at) = (at, self.next[at as usize]);
-        }
-        if at == NONE {
+        if !self.links.remove(&mut host.streams, stream) {
             return [None; 2];
-        }
-        let behind = self.next[at as usize];
-        if before == NONE {
-            host.head = behind;
-        } else {
-            self.next[before as usize] = behind;
-        }
-        if behind == NONE {
-            host.tail = before;
         }
         self.waiting -= 1;
         [Some(stream), None]
@@ -335,21 +299,20 @@ impl Hosts {
             None => Meter::NONE,
         };
         // The gate of another rate opens at another time.
-        if host.head == NONE { None } else { self.release(number, now) }
+        if host.streams.is_empty() { None } else { self.release(number, now) }
     }
 
     /// Puts the first that waits back, if the gate is open and none was already.
     fn release(&mut self, number: u16, now: Time) -> Option<u32> {
         let host = &mut self.hosts[usize::from(number)];
-        if host.head == NONE || host.released.is_some() {
+        if host.streams.is_empty() || host.released.is_some() {
             return None;
         }
         if !host.gate.is_open(now) {
             self.await_gate(number);
             return None;
         }
-        let stream = host.head;
-        host.head = self.next[stream as usize];
+        let stream = self.links.pop_front(&mut host.streams)?;
         host.released = Some(stream);
         self.waiting -= 1;
         Some(stream)
@@ -367,7 +330,7 @@ impl Hosts {
     /// Bytes on the heap.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.next) + self.hosts.capacity() * size_of::<Host>() + self.closed.bytes()
+        self.links.bytes() + self.hosts.capacity() * size_of::<Host>() + self.closed.bytes()
     }
 }
 

@@ -20,11 +20,11 @@ use super::TimerWheel;
 use super::meter::Meter;
 use super::policy::{Policy, Scheduled, Usage};
 use super::schedule_queue::ScheduleQueue;
+use super::slot_lists::{Ends, Links};
 use crate::time::Time;
 use crate::tuning;
 use rounds::{Place, Rounds};
 
-const NONE: u32 = u32::MAX;
 /// The rounds of every class but scavengers.
 const FOREGROUND: usize = 0;
 /// Bytes of a round for a tenant of weight 1: a turn.
@@ -39,15 +39,19 @@ const PARKED_NS_LOG2: u32 = 10;
 const BURST_BYTES: u64 = 4 * tuning::BYTES_PER_TURN as u64;
 const BURST_OPERATIONS: u64 = 4 * tuning::WQES_PER_TURN as u64;
 const BURST_NS: u64 = 16_384;
+/// Control calls that are saved at most: as many as a connection and its memory take, some times.
+const BURST_CALLS: u64 = 32;
 /// Parts of an operation that costs are counted in.
 const PARTS: u64 = 100;
 
 /// Where a tenant is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// None of its queue pairs is ready.
+    /// In no list.
     Away,
-    /// In a list of its rounds.
+    /// In a list of its rounds. It stays there when its last ready queue pair has its turn, until it
+    /// is its own turn and none is ready: so who alone has something to send is not put there and
+    /// taken away with each packet.
     Listed,
     /// It waits for its caps.
     Parked,
@@ -96,9 +100,8 @@ impl Gate {
 
 #[derive(Clone, Copy, Debug)]
 struct Tenant {
-    /// Its ready queue pairs.
-    head: u32,
-    tail: u32,
+    /// Its ready queue pairs, and how many there are.
+    queue: Ends,
     ready: u32,
     /// The round that `credit` is of.
     round: u32,
@@ -113,6 +116,8 @@ struct Tenant {
     gate: Gate,
     /// Of what its peers send.
     arrivals: Gate,
+    /// Of control calls.
+    calls: Meter,
     attr: TenantAttr,
     counters: TenantCounters,
 }
@@ -120,8 +125,7 @@ struct Tenant {
 impl Tenant {
     fn new(attr: TenantAttr) -> Self {
         let mut tenant = Self {
-            head: NONE,
-            tail: NONE,
+            queue: Ends::EMPTY,
             ready: 0,
             round: u32::MAX,
             credit: 0,
@@ -132,6 +136,7 @@ impl Tenant {
             is_capped: false,
             gate: Gate::new(&attr.tx),
             arrivals: Gate::new(&attr.rx),
+            calls: Meter::NONE,
             attr,
             counters: TenantCounters::default(),
         };
@@ -145,6 +150,7 @@ impl Tenant {
         self.is_capped = attr.tx.is_some();
         self.gate.change(&attr.tx, now);
         self.arrivals.change(&attr.rx, now);
+        self.calls = self.calls.changed(Meter::new(attr.control_per_s.into(), BURST_CALLS, 0), now);
         self.quantum = QUANTUM * i64::from(attr.weight.clamp(1, TENANT_WEIGHT_MAX));
         self.is_scavenger = attr.class == TenantClass::Scavenger;
         self.class = match attr.class {
@@ -175,8 +181,8 @@ pub struct Tenants {
     free: Vec<u16>,
     /// The tenant of each slot.
     owners: Box<[u16]>,
-    /// The slot behind each slot that is ready.
-    next: Box<[u32]>,
+    /// Of slots that are ready.
+    links: Links,
     /// Those of the foreground, and those of scavengers.
     rounds: [Rounds; 2],
     /// Those that wait for their caps.
@@ -184,6 +190,10 @@ pub struct Tenants {
     parked_count: usize,
     /// Ready queue pairs of those that do not.
     waiting: usize,
+    /// Tenants in lists of either rounds.
+    listed: usize,
+    /// The only one of them, if it has no cap: it has every turn, and no share to keep to.
+    alone: Option<u16>,
     costs: CostTable,
     /// Time of the last turn.
     now: Time,
@@ -196,11 +206,13 @@ impl Tenants {
             tenants: Vec::new(),
             free: Vec::new(),
             owners: vec![0; slots].into(),
-            next: vec![NONE; slots].into(),
+            links: Links::new(slots),
             rounds: Default::default(),
             parked: Box::new(TimerWheel::new(TENANTS_MAX)),
             parked_count: 0,
             waiting: 0,
+            listed: 0,
+            alone: None,
             costs,
             now: Time::ZERO,
         };
@@ -215,6 +227,7 @@ impl Tenants {
     pub fn create(&mut self, attr: TenantAttr) -> Option<TenantId> {
         if let Some(number) = self.free.pop() {
             // A slot whose queue pair is gone may still stand in its lists, until its turn.
+            self.end_alone();
             let tenant = &mut self.tenants[usize::from(number)];
             tenant.set(attr, self.now);
             tenant.counters = TenantCounters::default();
@@ -254,6 +267,7 @@ impl Tenants {
     pub fn set(&mut self, tenant: TenantId, attr: TenantAttr) -> bool {
         let exists = self.has(tenant);
         if exists {
+            self.end_alone();
             self.tenants[tenant.index()].set(attr, self.now);
             self.unpark(tenant.0);
         }
@@ -283,6 +297,19 @@ impl Tenants {
         is_above
     }
 
+    /// A control call of a tenant begins at `now`. Returns for how many nanoseconds it must wait
+    /// first, if that is above the tenant's cap: then it has not begun.
+    pub fn admit_call(&mut self, tenant: TenantId, now: Time) -> Option<u64> {
+        let tenant = &mut self.tenants[tenant.index()];
+        if !tenant.calls.is_open(now) {
+            tenant.counters.control_waits += 1;
+            return Some(tenant.calls.opens_at().since(now));
+        }
+        tenant.counters.control_calls += 1;
+        tenant.calls.take(1, now);
+        None
+    }
+
     /// A packet out of order for a slot was dropped, as it would have taken the share of others.
     pub fn note_share_drop(&mut self, slot: u32) {
         self.tenants[usize::from(self.owners[slot as usize])].counters.rx_share_drops += 1;
@@ -305,48 +332,37 @@ impl Tenants {
         self.owners[slot as usize] = tenant.0;
     }
 
-    /// The tenant of a slot, and the rounds that it has its turns in.
-    #[inline]
-    fn owner(&mut self, slot: u32) -> (u16, &mut Tenant, &mut Rounds) {
-        let number = self.owners[slot as usize];
+    /// A tenant of which a queue pair became ready stands in its rounds, if it is not parked.
+    fn list(&mut self, number: u16) {
+        let tenant = &mut self.tenants[usize::from(number)];
+        if tenant.state == State::Away {
+            tenant.state = State::Listed;
+            self.list_in_rounds(number);
+        }
+    }
+
+    /// Puts a tenant last in its class, of its rounds: in this one, if it may send in it.
+    fn list_in_rounds(&mut self, number: u16) {
+        self.end_alone();
+        self.listed += 1;
         let tenant = &mut self.tenants[usize::from(number)];
         let rounds = &mut self.rounds[usize::from(tenant.is_scavenger)];
-        (number, tenant, rounds)
+        let waits = !tenant.may_send_in(rounds.number());
+        rounds.push(number, tenant.class, waits);
     }
 
-    /// A tenant of which a queue pair became ready stands in its rounds, if it did not yet.
-    #[inline]
-    fn list(&mut self, slot: u32) {
-        let (number, tenant, rounds) = self.owner(slot);
-        tenant.ready += 1;
-        match tenant.state {
-            State::Parked => return,
-            State::Listed => {}
-            State::Away => {
-                tenant.state = State::Listed;
-                let waits = !tenant.may_send_in(rounds.number());
-                rounds.push(number, tenant.class, waits);
-            }
+    /// Who was alone has a share from now on, and owes nothing.
+    fn end_alone(&mut self) {
+        if let Some(number) = self.alone.take() {
+            let tenant = &mut self.tenants[usize::from(number)];
+            tenant.round = self.rounds[usize::from(tenant.is_scavenger)].number();
+            tenant.credit = tenant.quantum;
         }
-        self.waiting += 1;
-    }
-
-    /// The tenant that is first there waits for its caps.
-    #[cold]
-    #[inline(never)]
-    fn park(&mut self, place: Place, number: u16, is_scavenger: bool) {
-        let rounds = &mut self.rounds[usize::from(is_scavenger)];
-        rounds.remove_front(place);
-        let tenant = &mut self.tenants[usize::from(number)];
-        tenant.state = State::Parked;
-        tenant.counters.parked += 1;
-        self.waiting -= tenant.ready as usize;
-        self.parked.arm(number.into(), tenant.gate.opens_at());
-        self.parked_count += 1;
     }
 
     /// Tenants that may send again.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn wake_parked(&mut self) {
         while let Some(number) = self.parked.pop(self.now) {
             #[expect(clippy::cast_possible_truncation, reason = "a number that was armed")]
@@ -363,118 +379,90 @@ impl Tenants {
         if tenant.state == State::Parked {
             self.parked.disarm(number.into());
             self.parked_count -= 1;
-            let rounds = &mut self.rounds[usize::from(tenant.is_scavenger)];
             tenant.state = State::Listed;
             self.waiting += tenant.ready as usize;
-            let waits = !tenant.may_send_in(rounds.number());
-            rounds.push(number, tenant.class, waits);
+            self.list_in_rounds(number);
         }
     }
 
     /// Takes the queue pair whose turn it is.
     #[inline(never)]
     fn pop_ready(&mut self) -> Option<Scheduled> {
-        self.wake_parked();
-        let (place, number, is_scavenger) = self.choose()?;
-        let rounds = &mut self.rounds[usize::from(is_scavenger)];
-        let tenant = &mut self.tenants[usize::from(number)];
-        let slot = tenant.head;
-        tenant.head = self.next[slot as usize];
-        tenant.ready -= 1;
-        tenant.counters.turns += 1;
-        self.waiting -= 1;
-        if tenant.head == NONE {
-            tenant.state = State::Away;
-            rounds.remove_front(place);
-        } else {
-            rounds.rotate(place);
+        if self.parked_count > 0 {
+            self.wake_parked();
         }
-        Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN })
+        loop {
+            let is_scavenger = self.rounds[FOREGROUND].is_empty();
+            let rounds = &mut self.rounds[usize::from(is_scavenger)];
+            let (place, number) = rounds.front()?;
+            let tenant = &mut self.tenants[usize::from(number)];
+            if tenant.may_send_in(rounds.number())
+                && (!tenant.is_capped || tenant.gate.opens_at() <= self.now)
+                && let Some(slot) = self.links.pop_front(&mut tenant.queue)
+            {
+                tenant.ready -= 1;
+                tenant.counters.turns += 1;
+                self.waiting -= 1;
+                rounds.rotate(place);
+                let is_alone = self.listed == 1 && self.parked_count == 0 && !tenant.is_capped;
+                self.alone = is_alone.then_some(number);
+                return Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN });
+            }
+            self.pass_over(place, number, is_scavenger);
+        }
+    }
+
+    /// The tenant that is first there has no turn: none of its queue pairs is ready, its share of
+    /// this round is used up, or one of its caps.
+    #[inline(never)]
+    fn pass_over(&mut self, place: Place, number: u16, is_scavenger: bool) {
+        let rounds = &mut self.rounds[usize::from(is_scavenger)];
+        rounds.remove_front(place);
+        self.listed -= 1;
+        let tenant = &mut self.tenants[usize::from(number)];
+        if tenant.queue.is_empty() {
+            tenant.state = State::Away;
+        } else if !tenant.may_send_in(rounds.number()) {
+            // Among those of the class that it has now.
+            let rounds = &mut self.rounds[usize::from(tenant.is_scavenger)];
+            rounds.push(number, tenant.class, true);
+            self.listed += 1;
+        } else {
+            tenant.state = State::Parked;
+            tenant.counters.parked += 1;
+            self.waiting -= tenant.ready as usize;
+            self.parked.arm(number.into(), tenant.gate.opens_at());
+            self.parked_count += 1;
+        }
     }
 
     /// A turn of `slot` is over.
     #[inline(never)]
     pub(super) fn end_turn(&mut self, slot: u32, usage: &Usage, requeues: bool) {
-        self.charge(slot, *usage);
+        let number = self.owners[slot as usize];
+        self.charge_to(number, usage);
         if requeues {
-            self.push(slot);
+            self.append(number, slot);
         }
     }
 
-    /// The tenant whose turn it is by its share, and whether it has its turns among scavengers.
+    /// A queue pair of a tenant is ready, behind its others.
     #[inline]
-    fn front(&mut self) -> Option<(Place, u16, bool)> {
-        loop {
-            let is_scavenger = self.rounds[FOREGROUND].is_empty();
-            let rounds = &mut self.rounds[usize::from(is_scavenger)];
-            let (place, number) = rounds.front()?;
-            if self.tenants[usize::from(number)].may_send_in(rounds.number()) {
-                return Some((place, number, is_scavenger));
-            }
-            rounds.remove_front(place);
-            self.list_next(number);
+    fn append(&mut self, number: u16, slot: u32) {
+        let tenant = &mut self.tenants[usize::from(number)];
+        self.links.push_back(&mut tenant.queue, slot);
+        tenant.ready += 1;
+        self.waiting += usize::from(tenant.state != State::Parked);
+        if tenant.state != State::Listed {
+            self.list(number);
         }
-    }
-
-    /// A tenant waits for the next round, of those that are of its class now.
-    #[inline]
-    fn list_next(&mut self, number: u16) {
-        let tenant = &self.tenants[usize::from(number)];
-        let rounds = &mut self.rounds[usize::from(tenant.is_scavenger)];
-        rounds.push(number, tenant.class, true);
-    }
-
-    /// The tenant whose turn it is by its share and its caps.
-    #[inline]
-    fn choose(&mut self) -> Option<(Place, u16, bool)> {
-        loop {
-            let (place, number, is_scavenger) = self.front()?;
-            let tenant = &self.tenants[usize::from(number)];
-            if !tenant.is_capped || tenant.gate.opens_at() <= self.now {
-                return Some((place, number, is_scavenger));
-            }
-            self.park(place, number, is_scavenger);
-        }
-    }
-}
-
-impl Policy for Tenants {
-    #[inline(never)]
-    fn push(&mut self, slot: u32) {
-        let (_, tenant, _) = self.owner(slot);
-        let last = core::mem::replace(&mut tenant.tail, slot);
-        if tenant.head == NONE {
-            tenant.head = slot;
-        } else {
-            self.next[last as usize] = slot;
-        }
-        self.next[slot as usize] = NONE;
-        self.list(slot);
     }
 
     #[inline]
-    fn pop(&mut self, now: Time) -> Option<Scheduled> {
-        self.now = now;
-        if self.waiting == 0 && self.parked_count == 0 {
-            return None;
-        }
-        self.pop_ready()
-    }
-
-    fn peek(&self, turns: usize) -> Option<u32> {
-        let (number, had) = self.rounds[FOREGROUND].peek(turns)?;
-        let mut slot = self.tenants[usize::from(number)].head;
-        for _ in 0..had {
-            slot = *self.next.get(slot as usize)?;
-        }
-        (slot != NONE).then_some(slot)
-    }
-
-    #[inline]
-    fn charge(&mut self, slot: u32, usage: Usage) {
-        let tenant = &mut self.tenants[usize::from(self.owners[slot as usize])];
+    fn charge_to(&mut self, number: u16, usage: &Usage) {
+        let tenant = &mut self.tenants[usize::from(number)];
         if tenant.is_capped {
-            tenant.gate.take(&usage, &self.costs, self.now);
+            tenant.gate.take(usage, &self.costs, self.now);
         }
         tenant.counters.tx_operations += u64::from(usage.operations);
         tenant.counters.tx_packets += usage.packets as u64;
@@ -483,21 +471,49 @@ impl Policy for Tenants {
             tenant.credit -= i64::try_from(usage.wire_bytes()).unwrap_or(i64::MAX).max(LEAST);
         }
     }
+}
 
-    fn resume(&mut self, slot: u32) {
-        let (number, tenant, rounds) = self.owner(slot);
-        let (class, first) = (tenant.class, core::mem::replace(&mut tenant.head, slot));
-        if first == NONE {
-            tenant.tail = slot;
-            tenant.ready = 1;
-            tenant.state = State::Listed;
-            rounds.push_front(number, class);
-        } else {
-            // It is last of its class now; it has not paid for the turn that was none.
-            tenant.ready += 1;
+impl Policy for Tenants {
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        self.append(self.owners[slot as usize], slot);
+    }
+
+    #[inline(never)]
+    fn pop(&mut self, now: Time) -> Option<Scheduled> {
+        self.now = now;
+        if let Some(number) = self.alone {
+            let tenant = &mut self.tenants[usize::from(number)];
+            let slot = self.links.pop_front(&mut tenant.queue)?;
+            tenant.ready -= 1;
+            tenant.counters.turns += 1;
+            self.waiting -= 1;
+            return Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN });
         }
-        self.waiting += usize::from(tenant.state == State::Listed);
-        self.next[slot as usize] = first;
+        if self.waiting == 0 && self.parked_count == 0 {
+            return None;
+        }
+        self.pop_ready()
+    }
+
+    fn peek(&self, turns: usize) -> Option<u32> {
+        let (number, had) = self.rounds[FOREGROUND].peek(turns)?;
+        self.links.nth(&self.tenants[usize::from(number)].queue, had)
+    }
+
+    fn charge(&mut self, slot: u32, usage: Usage) {
+        self.charge_to(self.owners[slot as usize], &usage);
+    }
+
+    /// It comes first of its tenant, which is last of its class: it has not paid for the turn that
+    /// was none.
+    fn resume(&mut self, slot: u32) {
+        let number = self.owners[slot as usize];
+        let tenant = &mut self.tenants[usize::from(number)];
+        self.links.push_front(&mut tenant.queue, slot);
+        tenant.ready += 1;
+        self.waiting += usize::from(tenant.state != State::Parked);
+        self.list(number);
     }
 
     fn waiting(&self) -> usize {
@@ -511,7 +527,7 @@ impl Policy for Tenants {
 
     fn bytes(&self) -> usize {
         size_of_val(&*self.owners)
-            + size_of_val(&*self.next)
+            + self.links.bytes()
             + self.tenants.capacity() * size_of::<Tenant>()
             + self.rounds.iter().map(Rounds::bytes).sum::<usize>()
     }

@@ -3,7 +3,7 @@
 
 use core::cell::RefCell;
 use datapath::engine::QpLimit;
-use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning};
+use datapath::qp::attr::{CongestionAlgorithm, CongestionTuning, RecoveryPolicy};
 use datapath::queue::QueueCaps;
 use datapath::sched::HostRateConfig;
 use simnet::{
@@ -32,6 +32,7 @@ struct Case {
     marks_ns: u32,
     congestion: CongestionAlgorithm,
     tuning: CongestionTuning,
+    recovery: RecoveryPolicy,
     /// The receiver tells nothing of its delay.
     mute: bool,
     /// It READs, and the others respond.
@@ -45,6 +46,7 @@ impl Case {
         marks_ns: 0,
         congestion: CongestionAlgorithm::Fixed,
         tuning: CongestionTuning::DEFAULT,
+        recovery: RecoveryPolicy::SelectiveRepeat,
         mute: false,
         reads: false,
     };
@@ -139,6 +141,7 @@ fn sender(rig: &mut Rig, case: &Case) -> Sender {
         cq_entries: 64,
         congestion: case.congestion,
         congestion_tuning: case.tuning,
+        recovery: case.recovery,
         ..QpOptions::default()
     };
     let (theirs, ours) = rig.connected(node, RECEIVER, options);
@@ -210,6 +213,36 @@ fn a_slow_host_is_sent_to_at_a_rate_that_it_takes() {
     // It is the delay that acknowledgements tell of, and nothing else.
     let mute = slow(Case { mute: true, ..Case::RATES });
     assert!(mute.missed > without.missed / 2 && mute.goodput < 1.2 * without.goodput, "{mute:?}");
+}
+
+/// Goodput in the 20 ms after the host has become slow, in bytes a second.
+fn at_first(case: Case) -> f64 {
+    let mut world = World::new(case);
+    world.run(500_000);
+    world.rig.set_host(RECEIVER, SLOW);
+    let sent: u64 = world.run(20_000_000).iter().sum();
+    let goodput = sent as f64 / 0.02;
+    println!(
+        "{:?}, rates {}: {goodput} at first, {} lost",
+        case.recovery,
+        case.rates.is_some(),
+        world.missed()
+    );
+    goodput
+}
+
+/// A host that becomes slow finds all windows open. And whoever repairs by go-back-N, as RHCC's
+/// NICs do, never comes back from that without rates.
+#[test]
+fn with_rates_a_host_that_becomes_slow_gets_twice_as_much() {
+    let (without, with) = (at_first(Case::WITHOUT), at_first(Case::RATES));
+    assert!(with >= 2.0 * without, "{with} and {without}");
+    let go_back = Case { recovery: RecoveryPolicy::GoBackN, ..Case::WITHOUT };
+    let (without, with) = (slow(go_back), slow(Case { rates: Case::RATES.rates, ..go_back }));
+    assert!(
+        with.goodput >= 2.0 * without.goodput && with.missed * 20 <= without.missed,
+        "{with:?} {without:?}"
+    );
 }
 
 /// Several senders see one delay: what each adds makes their rates alike.

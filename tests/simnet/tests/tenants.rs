@@ -118,6 +118,55 @@ fn one_queue_pair_gets_what_sixty_four_get() {
     assert!((shares[0] - 0.5).abs() <= 0.025, "{shares:?}");
 }
 
+/// What a host sends as responses to READs is its tenants', too, while it READs itself (PeRF,
+/// appendix C).
+#[test]
+fn reads_both_ways_are_shared() {
+    let mut rig = rig(65);
+    let (nodes, bytes) = ([LEFT, RIGHT], MIB / 16);
+    let parties = [1, 64].map(|count| {
+        let made = nodes.map(|node| {
+            let core = rig.engine_mut(node).core_mut();
+            let id = core.create_tenant(TenantAttr::default()).expect("there is room");
+            (id, core.allocate_pd_of(id).expect("it exists"))
+        });
+        let access = Access::LOCAL_WRITE | Access::REMOTE_READ;
+        let memory = [0, 1].map(|side| rig.region_with(nodes[side], 2 * bytes, made[side].1, access));
+        let mut connected = || {
+            let ends = [0, 1]
+                .map(|side| rig.create_qp(nodes[side], QpOptions { pd: Some(made[side].1), ..options() }));
+            rig.connect(ends[0], ends[1]);
+            ends
+        };
+        let qps: Vec<_> = (0..count).map(|_| connected()).collect();
+        (made.map(|(id, _)| id), memory, qps)
+    });
+    let mut run = |ns: u64| {
+        for _ in 0..ns / STEP_NS {
+            for (_, memory, qps) in &parties {
+                for (side, qp) in qps.iter().flat_map(|ends| ends.iter().enumerate()) {
+                    let (here, there) = (memory[side].at(0, bytes), memory[1 - side].at(bytes, bytes));
+                    while rig.try_post(*qp, &Work::read(here, there).unsignaled()).is_ok() {}
+                }
+            }
+            rig.run_for(STEP_NS);
+        }
+        parties.each_ref().map(|(ids, ..)| {
+            [0, 1].map(|side| {
+                let reports = rig.engine(nodes[side]).core().tenants();
+                reports.iter().find(|report| report.id == ids[side]).expect("it exists").counters.tx_bytes
+            })
+        })
+    };
+    let before = run(500_000);
+    let after = run(4_000_000);
+    for side in [0, 1] {
+        let [one, many] = [0, 1].map(|party| (after[party][side] - before[party][side]) as f64);
+        assert!(one + many > 0.9 * 12.5 * 4e6, "the link is busy: {one} and {many}");
+        assert!((one / (one + many) - 0.5).abs() <= 0.025, "{one} and {many}");
+    }
+}
+
 #[test]
 fn without_tenants_sixty_four_queue_pairs_take_sixty_four_shares() {
     let mut rig = rig(65);

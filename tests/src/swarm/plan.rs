@@ -4,6 +4,7 @@ use super::message::{Kind, Limits, Script};
 use super::reads;
 use super::shared_receives::SharedReceivesPlan;
 use super::shares;
+use super::slow_hosts;
 use super::variety;
 use super::weather::{self, Change};
 use datapath::memory::WindowType;
@@ -172,6 +173,7 @@ impl Plan {
             tidy,
         };
         variety::draw(&mut plan);
+        slow_hosts::draw(&mut plan);
         plan
     }
 

@@ -1,6 +1,6 @@
 //! What goes wrong around the engines, and when it changes.
 
-use simnet::{Faults, LinkId, NodeId, Rng};
+use simnet::{Faults, HostModel, LinkId, NodeId, Rng};
 
 /// Something that happens at a point of time, to links or nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +13,8 @@ pub enum Change {
     Queue(LinkId, usize, Option<usize>),
     /// A node takes no turns any more, or goes on.
     Freeze(NodeId, bool),
+    /// A node's host takes so long for its work from now on.
+    Host(NodeId, HostModel),
     /// Copies of so many of a million frames that enter the link are kept; some of those frames are
     /// held back.
     Capture(LinkId, u32),

@@ -10,7 +10,7 @@ use super::weather::Change;
 use core::cell::RefCell;
 use datapath::time::Time;
 use simnet::filter::drop_all;
-use simnet::{FrameKind, LinkConfig, LinkId, NodeId, Rig, Rng, TraceHash, Verdict};
+use simnet::{FrameKind, HostModel, LinkConfig, LinkId, NodeId, Rig, Rng, TraceHash, Verdict};
 use std::rc::Rc;
 
 /// After the last fault everything must be done within this time.
@@ -119,6 +119,7 @@ impl<'a> World<'a> {
         self.apply(Change::Replay);
         for node in (0..self.plan.nodes).map(NodeId) {
             self.rig.freeze(node, false);
+            self.rig.set_host(node, HostModel::default());
             self.set_queue(LinkId::Up(node), LinkConfig::default().queue_frames_max, None);
             self.set_queue(LinkId::Down(node), LinkConfig::default().queue_frames_max, None);
         }
@@ -205,6 +206,7 @@ impl<'a> World<'a> {
             }
             Change::Queue(link, frames, mark) => self.set_queue(link, frames, mark),
             Change::Freeze(node, frozen) => self.rig.freeze(node, frozen),
+            Change::Host(node, host) => self.rig.set_host(node, host),
             Change::Capture(link, ppm) => self.capture(link, ppm),
             Change::Replay => {
                 for (link, frame) in self.captured.take() {

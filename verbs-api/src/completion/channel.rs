@@ -24,7 +24,8 @@ use std::time::Duration;
 /// its own `epoll` is woken only by what another thread's polling or
 /// [`Device::progress`](crate::Device::progress) brings in.
 ///
-/// How late that is: over a memif, whose frames wake the engine's thread, some 0.1 ms. Where ports
+/// How late that is: over a memif or a packet socket by the native driver, whose frames wake the
+/// engine's thread, some 0.1 ms. Where ports
 /// have no interrupts, 0.07 ms in the median while messages follow each other within 50 us, and 0.8
 /// to 1 ms after a millisecond of quiet or more; 1 to 2.5 ms at the 99th percentile. Nearly all of
 /// it is the sleep of the thread, 1 ms at most; who polls such a device waits about as long. (From

@@ -5,7 +5,7 @@ use crate::driver::{Driver, EngineThread, SlowPath, drive, stand_by};
 use crate::error::Error;
 use crate::nic::Driven;
 use crate::shared::Shared;
-use crate::spec::{DeviceSpec, MemifDriver, Transport};
+use crate::spec::{DeviceSpec, PortDriver, Transport};
 use crate::stat::{Facts, StatServer};
 use crate::trace;
 use core::net::{IpAddr, Ipv4Addr};
@@ -126,8 +126,12 @@ impl DeviceBuilder {
             let ip = spec.ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 77, 0, port.host())));
             return builder.with_faults(port, EngineConfig { ip, ..config }, spec);
         }
-        if let Transport::Memif { path, driver: MemifDriver::Native, .. } = &spec.transport {
+        if let Transport::Memif { path, driver: PortDriver::Native, .. } = &spec.transport {
             let port = crate::native_memif::open(spec, path)?;
+            return builder.with_faults(port, EngineConfig { ip: spec.ip_or_default()?, ..config }, spec);
+        }
+        if let Transport::AfPacket { interface, driver: PortDriver::Native } = &spec.transport {
+            let port = crate::native_packet::engine_port(spec, interface)?;
             return builder.with_faults(port, EngineConfig { ip: spec.ip_or_default()?, ..config }, spec);
         }
         builder.open_dpdk(spec, config)
@@ -143,8 +147,8 @@ impl DeviceBuilder {
     fn open_dpdk(&self, spec: &DeviceSpec, _config: EngineConfig) -> Result<Device, Error> {
         spec.ip_or_default()?;
         Err(Error::Unsupported(
-            "this build has no DPDK, so it has sim: devices and memif: without driver=dpdk only; switch on the feature `dpdk` \
-             of verbs-api",
+            "this build has no DPDK, so it has sim: devices, and memif: and af_packet: without driver=dpdk only; switch on the \
+             feature `dpdk` of verbs-api",
         ))
     }
 

@@ -4,7 +4,7 @@
 use super::builder::{configured, drawn};
 use super::{Device, DeviceBuilder, capture};
 use crate::error::Error;
-use crate::spec::{DeviceSpec, MemifDriver, Transport, driver_of_engine};
+use crate::spec::{DeviceSpec, PortDriver, Transport, driver_of_engine};
 use crate::trace;
 use core::net::{IpAddr, Ipv4Addr};
 use datapath::engine::{ConfigError, EngineConfig};
@@ -119,7 +119,7 @@ impl DeviceBuilder {
                     spec,
                 )
             }
-            Transport::Memif { path, driver: MemifDriver::Native, .. } => {
+            Transport::Memif { path, driver: PortDriver::Native, .. } => {
                 let ports = crate::native_memif::open_engines(spec, path)?;
                 self.steered(boxed(ports), spec.ip_or_default()?, spec)
             }

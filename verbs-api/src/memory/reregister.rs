@@ -61,7 +61,7 @@ impl MemoryRegion {
         let region = Arc::get_mut(&mut self.inner).ok_or(Error::RegionShared)?;
         let bytes = backing.map(Bytes::new);
         let memory = bytes.as_ref().map(|bytes| (Arc::clone(bytes.backing()), bytes.addr()));
-        let mut nic = region.device.own_nic()?;
+        let mut nic = region.device.nic_for(|core| core.tenant_of_memory(region.key))?;
         let changed = nic.core_mut().memory_mut().reregister(region.key, domain, memory, access);
         drop(nic);
         region.key = changed.map_err(|error| error.map_or(Error::RegionShared, Error::Register))?;

@@ -34,7 +34,8 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Register`] if all entries of the device's table are in use.
     pub fn alloc_window(&self, kind: WindowType) -> Result<MemoryWindow, Error> {
-        let allocated = self.device().own_nic()?.core_mut().memory_mut().allocate_window(self.id(), kind);
+        let allocated =
+            self.device().nic_of(self.id())?.core_mut().memory_mut().allocate_window(self.id(), kind);
         let key = allocated.map_err(RegisterError::Full)?;
         Ok(MemoryWindow { domain: self.clone(), key: key.0, regions: Vec::new() })
     }

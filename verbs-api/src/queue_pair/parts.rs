@@ -69,7 +69,7 @@ impl Parts {
             caps: self.caps,
             window: self.window,
         };
-        let QpHandles { qpn, send, recv, .. } = device.own_nic()?.core_mut().create_qp(&config)?;
+        let QpHandles { qpn, send, recv, .. } = device.nic_of(config.pd)?.core_mut().create_qp(&config)?;
         trace::created(qpn, self.qp_type);
         let device = device.clone();
         Ok((send, recv, Life { device, qpn, caps: self.caps, cqs: self.cqs, srq: self.srq }))

@@ -65,7 +65,7 @@ impl ProtectionDomain {
     ) -> Result<RawRegion, Error> {
         populate(start, len, access)?;
         let backing = Arc::new(UserMemory { start, len });
-        let mut nic = self.device().own_nic()?;
+        let mut nic = self.device().nic_of(self.id())?;
         let key = nic.core_mut().memory_mut().register(self.id(), backing, iova, access)?;
         Ok(RawRegion { device: self.device().clone(), key: Some(key) })
     }
@@ -136,7 +136,7 @@ impl RawRegion {
             Ok::<_, Error>((Arc::new(UserMemory { start, len }) as Arc<dyn Backing>, iova))
         });
         let domain: Option<ProtectionDomainId> = domain.map(ProtectionDomain::id);
-        let mut nic = self.device.own_nic()?;
+        let mut nic = self.device.nic_for(|core| core.tenant_of_memory(key))?;
         let changed = nic.core_mut().memory_mut().reregister(key, domain, memory.transpose()?, access);
         self.key = Some(changed.map_err(|error| error.map_or(Error::RegionShared, Error::Register))?);
         Ok(())

@@ -19,7 +19,8 @@ impl ProtectionDomain {
     /// # Errors
     /// [`Error::Register`] if all entries of the device's table are in use.
     pub fn alloc_raw_window(&self, kind: WindowType) -> Result<RawWindow, Error> {
-        let allocated = self.device().own_nic()?.core_mut().memory_mut().allocate_window(self.id(), kind);
+        let allocated =
+            self.device().nic_of(self.id())?.core_mut().memory_mut().allocate_window(self.id(), kind);
         let first_key = allocated.map_err(RegisterError::Full)?;
         Ok(RawWindow { device: self.device().clone(), first_key })
     }

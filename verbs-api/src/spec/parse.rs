@@ -1,6 +1,6 @@
 //! Reading a device string.
 
-use super::{DeviceSpec, Hugepages, MemifDriver, Role, SpecError, Transport};
+use super::{DeviceSpec, Hugepages, PortDriver, Role, SpecError, Transport};
 use crate::driver::Driver;
 use core::net::IpAddr;
 use core::str::FromStr;
@@ -32,6 +32,29 @@ const KEYS: Keys = Keys {
         "memory",
     ],
     example: "ip=10.77.0.1",
+};
+/// Those of an interface through a packet socket.
+const PACKET_KEYS: Keys = Keys {
+    of: "device",
+    names: &[
+        "driver",
+        "ip",
+        "mac",
+        "mtu",
+        "vlan",
+        "engines",
+        "poll",
+        "stat",
+        "latency",
+        "slow",
+        "host_marks",
+        "host_target",
+        "costs",
+        "pcap",
+        "hugepages",
+        "memory",
+    ],
+    example: "ip=192.168.7.1",
 };
 /// Those of a memif device: all that there are.
 pub const MEMIF_KEYS: Keys = Keys {
@@ -78,8 +101,10 @@ const SIM_KEYS: Keys = Keys {
     example: "ip=10.77.0.1",
 };
 
-/// A path MTU of 256 with every header, and jumbo frames.
-const MTU_RANGE: core::ops::RangeInclusive<u16> = 348..=9216;
+/// Longest IP packet of a device, in bytes: jumbo frames.
+pub const MTU_MAX: u16 = 9216;
+/// From a path MTU of 256 with every header on.
+const MTU_RANGE: core::ops::RangeInclusive<u16> = 348..=MTU_MAX;
 /// What one small port needs, and a terabyte.
 const MEMORY_MB_RANGE: core::ops::RangeInclusive<u32> = 64..=1 << 20;
 /// Longest time in a host that acknowledgements can tell of, about.
@@ -102,6 +127,7 @@ impl FromStr for DeviceSpec {
         let transport = transport(scheme, items.next().unwrap_or_default())?;
         let keys = match transport {
             Transport::Memif { .. } => MEMIF_KEYS,
+            Transport::AfPacket { .. } => PACKET_KEYS,
             Transport::Sim { .. } => SIM_KEYS,
             _ => KEYS,
         };
@@ -157,10 +183,12 @@ fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
     }
     let fails = |remedy| SpecError::Name { scheme, name: name.to_owned(), remedy };
     Ok(match scheme {
-        "memif" => Transport::Memif { path: name.into(), role: None, driver: MemifDriver::Native },
+        "memif" => Transport::Memif { path: name.into(), role: None, driver: PortDriver::Native },
         "vhost" => Transport::Vhost { path: name.into() },
         "virtio" => Transport::Virtio { path: name.into() },
-        "af_packet" => Transport::AfPacket { interface: interface(name).map_err(fails)? },
+        "af_packet" => {
+            Transport::AfPacket { interface: interface(name).map_err(fails)?, driver: PortDriver::Native }
+        }
         "af_xdp" => Transport::AfXdp { interface: interface(name).map_err(fails)? },
         "sim" => Transport::Sim { segment: name.to_owned() },
         _ => Transport::Pci { address: pci_address(name).map_err(fails)? },
@@ -204,8 +232,10 @@ impl DeviceSpec {
             }
             "driver" => {
                 let given =
-                    parse_memif_driver(value).ok_or("native or dpdk; poll= says who runs the engine")?;
-                if let Transport::Memif { driver, .. } = &mut self.transport {
+                    parse_port_driver(value).ok_or("native or dpdk; poll= says who runs the engine")?;
+                if let Transport::Memif { driver, .. } | Transport::AfPacket { driver, .. } =
+                    &mut self.transport
+                {
                     *driver = given;
                 }
             }
@@ -280,10 +310,10 @@ fn parse_driver(value: &str) -> Option<Driver> {
     }
 }
 
-fn parse_memif_driver(value: &str) -> Option<MemifDriver> {
+fn parse_port_driver(value: &str) -> Option<PortDriver> {
     match value {
-        "native" => Some(MemifDriver::Native),
-        "dpdk" => Some(MemifDriver::Dpdk),
+        "native" => Some(PortDriver::Native),
+        "dpdk" => Some(PortDriver::Dpdk),
         _ => None,
     }
 }

@@ -47,7 +47,7 @@ fn an_interface_keeps_its_addresses_and_must_be_told_its_ip() {
         assert_eq!(error.to_string(), expected);
     }
     let spec = parse("af_packet:eth1,ip=192.168.7.1,mac=02:00:00:00:00:09");
-    assert_eq!(spec.transport, Transport::AfPacket { interface: "eth1".into() });
+    assert_eq!(spec.transport, Transport::AfPacket { interface: "eth1".into(), driver: PortDriver::Native });
     assert_eq!(spec.ip_or_default().expect("given").to_string(), "192.168.7.1");
     assert_eq!(spec.mac_or_default(), Ok(Some([2, 0, 0, 0, 0, 9])));
 }
@@ -103,7 +103,7 @@ fn every_key_is_taken() {
         transport: Transport::Memif {
             path: "/run/a".into(),
             role: Some(Role::Client),
-            driver: MemifDriver::Native,
+            driver: PortDriver::Native,
         },
         ip: "fd00::1".parse().ok(),
         mac: Some([2, 0xAB, 0, 0, 0, 9]),

@@ -20,7 +20,7 @@ const GAUGES: [(&str, &str, Number<f64>); 5] = [
 ];
 
 /// Name, help, unit and value of what was counted of a tenant.
-const COUNTERS: [(&str, &str, Option<Unit>, Number<u64>); 10] = [
+const COUNTERS: [(&str, &str, Option<Unit>, Number<u64>); 12] = [
     ("turns", "Turns of the tenant's queue pairs.", None, |tenant| tenant.counters.turns),
     ("tx_packets", "Packets sent but for acknowledgements.", None, |tenant| tenant.counters.tx_packets),
     ("tx", "Payload of the packets sent.", Some(Unit::Bytes), |tenant| tenant.counters.tx_bytes),
@@ -37,6 +37,12 @@ const COUNTERS: [(&str, &str, Option<Unit>, Number<u64>); 10] = [
     ("rx_marked", "Packets received above the tenant's cap.", None, |tenant| tenant.counters.rx_marked),
     ("rx_share_drops", "Packets dropped, as recovery was other tenants'.", None, |tenant| {
         tenant.counters.rx_share_drops
+    }),
+    ("control_calls", "Calls that created, registered or changed something.", None, |tenant| {
+        tenant.counters.control_calls
+    }),
+    ("control_waits", "Times that such a call waited for the tenant's cap.", None, |tenant| {
+        tenant.counters.control_waits
     }),
 ];
 

@@ -2,6 +2,7 @@
 
 use crate::scenario::{Entry, Scenario, ScenarioError};
 use datapath::memory::{Access, ProtectionDomainId};
+use datapath::sched::TenantId;
 use simnet::{NodeId, Region, Rig};
 
 /// What a peer may do with the memory of an entry.
@@ -35,6 +36,11 @@ impl<'a> Domains<'a> {
     pub fn of(&self, entry: &Entry, host: usize) -> ProtectionDomainId {
         let named = self.scenario.tenant.iter().position(|tenant| tenant.name == entry.tenant);
         self.of_hosts[host][named.map_or(0, |number| number + 1)]
+    }
+
+    /// The tenant of an entry on a host.
+    pub fn tenant_of(&self, rig: &Rig, entry: &Entry, host: usize) -> TenantId {
+        rig.engine(NodeId(host)).core().tenant_of(self.of(entry, host))
     }
 
     /// Memory of an entry on a host.

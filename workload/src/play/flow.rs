@@ -5,6 +5,7 @@ use super::{EntryOutcome, Traffic};
 use crate::scenario::{Entry, Op, ScenarioError, Service};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{PostError, QueueCaps, WcStatus};
+use datapath::sched::TenantId;
 use datapath::time::Time;
 use simnet::{NodeId, Qp, QpOptions, Region, Rig, Rng, Span, Work};
 use srnic_fabric::workload::Sizes;
@@ -41,6 +42,9 @@ pub struct Flow {
     /// How often its ends have connected again, and what that takes of a host.
     lives: u32,
     control_ns: u64,
+    /// The tenants of its ends, and which of them have admitted that they connect again.
+    tenants: [TenantId; 2],
+    admitted: [bool; 2],
 }
 
 /// Where the data of an entry are, on both hosts.
@@ -122,6 +126,8 @@ impl Flow {
                 stopped: None,
                 lives: 0,
                 control_ns,
+                tenants: [entry.from, entry.to].map(|host| domains.tenant_of(rig, entry, host)),
+                admitted: [false; 2],
             }
         };
         Ok((0..entry.qps).map(flow).collect())
@@ -139,6 +145,14 @@ impl Flow {
         if !self.what.reconnect || !self.ends.iter().any(has_failed) || !self.ends.iter().all(may_call) {
             return;
         }
+        let now = rig.now();
+        for (end, (tenant, admitted)) in self.ends.iter().zip(self.tenants.iter().zip(&mut self.admitted)) {
+            *admitted = *admitted || rig.engine_mut(end.node()).core_mut().admit_call(*tenant, now).is_ok();
+        }
+        if self.admitted != [true; 2] {
+            return;
+        }
+        self.admitted = [false; 2];
         self.lives += 1;
         let [a, b] = self.ends;
         let psn = self.lives.wrapping_mul(PSN_STEP) & 0xFF_FFFF;

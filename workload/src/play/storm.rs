@@ -4,10 +4,11 @@
 use super::domains::Domains;
 use super::{EntryOutcome, Traffic};
 use crate::scenario::{Entry, Op, ScenarioError};
-use datapath::engine::QpConfig;
+use datapath::engine::{CreateError, QpConfig};
 use datapath::memory::{Access, HeapBacking, ProtectionDomainId};
 use datapath::qp::state::QpType;
 use datapath::queue::QueueCaps;
+use datapath::sched::TenantId;
 use datapath::time::Time;
 use simnet::{Forger, LinkId, NodeId, QpOptions, Rig};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Storm {
     entry: usize,
     what: Entry,
     deed: Deed,
+    /// The tenant that calls.
+    tenant: TenantId,
     control_ns: u64,
     next: Time,
     done: u64,
@@ -56,13 +59,20 @@ impl Storm {
             _ => Deed::Send(frame(rig, entry, domains)?),
         };
         let next = rig.now().after(u64::from(entry.start_us) * 1000);
-        Ok(Self { entry: number, what: entry.clone(), deed, control_ns, next, done: 0, stopped: false })
+        let tenant = domains.tenant_of(rig, entry, entry.from);
+        let what = entry.clone();
+        Ok(Self { entry: number, what, deed, tenant, control_ns, next, done: 0, stopped: false })
     }
 
-    /// The next one begins when the host has done this one, and what waited for it meanwhile.
-    fn call(&mut self, rig: &mut Rig) {
-        let node = NodeId(self.what.from);
+    /// The next one begins when the host has done this one, and what waited for it meanwhile. False
+    /// if it must wait for its tenant's cap.
+    fn call(&mut self, rig: &mut Rig) -> bool {
+        let (node, now) = (NodeId(self.what.from), rig.now());
         let core = rig.engine_mut(node).core_mut();
+        if let Err(CreateError::ControlRate { wait_ns, .. }) = core.admit_call(self.tenant, now) {
+            self.next = now.after(wait_ns.max(1));
+            return false;
+        }
         match &self.deed {
             Deed::Create(domain) => create_and_destroy(core, *domain),
             Deed::Register(domain, memory) => {
@@ -76,7 +86,8 @@ impl Storm {
         }
         // There and away again.
         let over = rig.occupy(node, 2 * self.control_ns);
-        self.next = rig.now().after(self.what.pace_ns.into()).max(over.after(1));
+        self.next = now.after(self.what.pace_ns.into()).max(over.after(1));
+        true
     }
 }
 
@@ -132,9 +143,7 @@ impl Traffic for Storm {
                 let now = rig.now();
                 rig.net.inject(now, LinkId::Up(NodeId(self.what.from)), frame.clone());
                 self.next = self.next.after(self.what.pace_ns.into());
-            } else if rig.may_occupy(NodeId(self.what.from)) {
-                self.call(rig);
-            } else {
+            } else if !rig.may_occupy(NodeId(self.what.from)) || !self.call(rig) {
                 break;
             }
             self.done += 1;

@@ -21,6 +21,13 @@ pub struct TenantEntry {
     pub bytes_per_s: u64,
     /// Cap in operations of a second, by their costs, 0: none.
     pub operations_per_s: u64,
+    /// Cap in bytes of a second that its peers may send to it, 0: none. What is above it counts as
+    /// marked.
+    pub rx_bytes_per_s: u64,
+    /// As `rx_bytes_per_s`, in operations by their costs.
+    pub rx_operations_per_s: u64,
+    /// Cap in calls of a second that create, register or connect something, 0: none.
+    pub control_per_s: u32,
 }
 
 impl Default for TenantEntry {
@@ -31,6 +38,9 @@ impl Default for TenantEntry {
             class: TenantClass::Normal.name().to_owned(),
             bytes_per_s: 0,
             operations_per_s: 0,
+            rx_bytes_per_s: 0,
+            rx_operations_per_s: 0,
+            control_per_s: 0,
         }
     }
 }
@@ -47,6 +57,8 @@ impl TenantEntry {
         };
         cap("bytes_per_s", self.bytes_per_s, TenantCaps::BYTES_MIN)?;
         cap("operations_per_s", self.operations_per_s, TenantCaps::OPERATIONS_MIN)?;
+        cap("rx_bytes_per_s", self.rx_bytes_per_s, TenantCaps::BYTES_MIN)?;
+        cap("rx_operations_per_s", self.rx_operations_per_s, TenantCaps::OPERATIONS_MIN)?;
         self.attr().map(|_| ())
     }
 
@@ -61,6 +73,8 @@ impl TenantEntry {
             weight: self.weight,
             class: class.ok_or(ScenarioError::Word { key: "class", choices })?,
             tx: TenantCaps { bytes_per_s: self.bytes_per_s, operations_per_s: self.operations_per_s },
+            rx: TenantCaps { bytes_per_s: self.rx_bytes_per_s, operations_per_s: self.rx_operations_per_s },
+            control_per_s: self.control_per_s,
             ..TenantAttr::default()
         })
     }

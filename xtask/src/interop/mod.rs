@@ -62,7 +62,7 @@ pub fn run(part: &str) -> Result<()> {
         interrupt::check()?;
         steps.check(name, || with_guest(&|guest| refused(&namespace, guest, &program)));
     }
-    let stage = unmodified::Stage { namespace: &namespace, program: &program, files: &files };
+    let stage = unmodified::Stage { namespace: &namespace, files: &files };
     for case in unmodified::Case::all().filter(|case| case.name().contains(part)) {
         interrupt::check()?;
         steps.check(&case.name(), || with_guest(&|guest| unmodified::play(&case, &stage, guest)));

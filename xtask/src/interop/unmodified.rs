@@ -1,5 +1,4 @@
-//! Stock rping on our side, too: over the drop-in libibverbs, whose device reaches the tap through
-//! `srnic switch`.
+//! Stock rping on our side, too: over the drop-in libibverbs, whose device is the tap.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::guest::Guest;
 use crate::guest::packages::Files;
 use crate::repo::CHECKED;
-use crate::scratch::Scratch;
 
 /// Both ends of it: what is pinged, and the comparison of what comes back.
 const PINGS: &str = "-C 50 -S 6000 -V";
@@ -33,8 +31,6 @@ pub struct Case {
 /// What is there to play them.
 pub struct Stage<'a> {
     pub namespace: &'a Namespace,
-    /// Our program, for the switch.
-    pub program: &'a Path,
     /// Debian's packages, with the stock rping.
     pub files: &'a Files,
 }
@@ -59,13 +55,8 @@ impl Case {
 /// guest's: ours would go on, as it may fail when it ends by itself (docs/unmodified.md).
 pub fn play(case: &Case, stage: &Stage<'_>, guest: &mut Guest) -> Result<()> {
     let library = dropin::build(CHECKED)?;
-    let scratch = Scratch::new()?;
-    let socket = scratch.path().join("port.sock");
-    let mut switch = stage.namespace.command(stage.program);
-    switch.arg("switch").arg(format!("memif:{}", socket.display()));
-    let _switch = namespace::spawn(switch.arg(format!("af_packet:{TAP}")).env("TMPDIR", scratch.path()))?;
     let faults = if case.is_lossy { FAULTS } else { "" };
-    let device = format!("{faults}memif:{},role=client,ip={ENGINE_IP}{}", socket.display(), case.behind);
+    let device = format!("{faults}af_packet:{TAP},ip={ENGINE_IP}{}", case.behind);
     let ours = |arguments: &str| {
         let mut command = rping(stage, &library, &device);
         command.args(arguments.split(' '));

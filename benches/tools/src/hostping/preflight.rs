@@ -169,7 +169,7 @@ fn quota(host: &Host) -> Finding {
 fn mtu(host: &Host, device: &DeviceSpec) -> Finding {
     const NAME: &str = "link";
     let (interface, best, mtu_max) = match &device.transport {
-        Transport::AfPacket { interface } => (interface, Pmtu::B4096, u32::MAX),
+        Transport::AfPacket { interface, .. } => (interface, Pmtu::B4096, u32::MAX),
         Transport::AfXdp { interface } => (interface, Pmtu::B2048, XDP_MTU_MAX),
         // Shared memory has the MTU that it is given, and a NIC that of its driver.
         _ => return of_mtu(device.mtu.map(u32::from), Pmtu::B4096, "give both ends mtu=4590"),

@@ -5,7 +5,7 @@ use datapath::port::dpdk::DpdkPort;
 use datapath::port::fault::Fault;
 use datapath::port::{Interrupt, Port};
 use std::time::Instant;
-use verbs_api::{Backoff, Error, Idle, Time, Transport, open_memif, open_port};
+use verbs_api::{Backoff, Error, Idle, PortDriver, Time, Transport, open_memif, open_packet, open_port};
 
 /// Between two looks at who was turned away, in nanoseconds.
 const NEWS_INTERVAL_NS: u64 = 250_000_000;
@@ -13,14 +13,18 @@ const NEWS_INTERVAL_NS: u64 = 250_000_000;
 const LOOK_INTERVAL: u32 = 256;
 
 impl PortSpec {
-    /// Opens the port. A memif needs no DPDK for that. An interface takes in frames for whoever is
-    /// behind the switch.
+    /// Opens the port. A memif needs no DPDK for that, and neither does a packet socket, unless
+    /// that is asked for. An interface takes in frames for whoever is behind the switch.
     ///
     /// # Errors
-    /// Those of [`open_memif`] and [`open_port`].
+    /// Those of [`open_memif`], [`open_packet`] and [`open_port`].
     pub fn open(&self) -> Result<Box<dyn Port + Send>, Error> {
-        if matches!(self.device.transport, Transport::Memif { .. }) {
-            return Ok(self.with_faults(open_memif(&self.device)?));
+        match self.device.transport {
+            Transport::Memif { .. } => return Ok(self.with_faults(open_memif(&self.device)?)),
+            Transport::AfPacket { driver: PortDriver::Native, .. } => {
+                return Ok(self.with_faults(open_packet(&self.device)?));
+            }
+            _ => {}
         }
         let mut open = open_port(&self.device)?;
         if self.device.role()?.is_none() {

@@ -167,15 +167,35 @@ fn a_vhost_user_peer_that_is_killed_ends_the_other() {
 #[test]
 fn a_packet_socket_delivers_every_byte_as_rocev2() {
     let _alone = alone();
-    let Some(veth) = Veth::new(4200) else { return };
-    let capture = veth.has("tcpdump").then(|| veth.capture(4791, 20));
-    let pair = Pair::interfaces("af-packet", "af_packet", veth);
-    pair.transfer(3_000_001, "");
-    pair.transfer(3_000_001, "fault:loss=2%,dup=1%,reorder=1%,seed=3:");
-    pair.write_both_ways("");
-    pair.raw_frames();
-    for line in capture.map(namespace::Capture::lines).unwrap_or_default() {
-        assert!(line.contains("IP 10.9.0.1.") && line.contains(" > 10.9.0.2.4791: UDP, length"), "{line}");
+    for driver in ["", ",driver=dpdk"] {
+        let Some(veth) = Veth::new(4200) else { return };
+        let capture = veth.has("tcpdump").then(|| veth.capture(4791, 20));
+        let mut pair = Pair::interfaces("af-packet", "af_packet", veth);
+        pair.devices = pair.devices.map(|device| device + driver);
+        pair.transfer(3_000_001, "");
+        pair.transfer(3_000_001, "fault:loss=2%,dup=1%,reorder=1%,seed=3:");
+        pair.write_both_ways("");
+        pair.raw_frames();
+        for line in capture.map(namespace::Capture::lines).unwrap_or_default() {
+            assert!(
+                line.contains("IP 10.9.0.1.") && line.contains(" > 10.9.0.2.4791: UDP, length"),
+                "{line}"
+            );
+        }
+    }
+}
+
+/// Either end may be by either driver, and a device may sleep.
+#[test]
+fn packet_sockets_of_both_drivers_go_together() {
+    let _alone = alone();
+    for native in [0, 1] {
+        let Some(veth) = Veth::new(1500) else { return };
+        let mut pair = Pair::interfaces("af-packet-both", "af_packet", veth);
+        pair.devices[native] += ",poll=thread";
+        pair.devices[1 - native] += ",driver=dpdk";
+        pair.transfer(1_000_001, "fault:loss=1%,seed=5:");
+        pair.write_both_ways("-m 1024");
     }
 }
 

@@ -1,11 +1,12 @@
 //! Tenants of an engine, and what belongs to them.
 
 use crate::engine::{Core, CreateError};
-use crate::memory::{MemoryBudget, ProtectionDomainId};
+use crate::memory::{MemoryBudget, MemoryKey, ProtectionDomainId};
 use crate::queue::CompletionQueue;
 use crate::sched::{
     TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps, TenantCounters, TenantId, TenantQuota,
 };
+use crate::time::Time;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -152,10 +153,40 @@ impl Core {
         Ok((number, queue))
     }
 
+    /// A call of a tenant that creates, registers or changes something begins at `now`: ask before
+    /// it. What ends something need not ask, as something began it.
+    ///
+    /// # Errors
+    /// [`CreateError::ControlRate`] if the tenant has used up its cap; the call is to wait.
+    pub fn admit_call(&mut self, tenant: TenantId, now: Time) -> Result<(), CreateError> {
+        let Some(tenants) = self.units.mux.tenants_mut().filter(|tenants| tenants.has(tenant)) else {
+            return Ok(());
+        };
+        match tenants.admit_call(tenant, now) {
+            None => Ok(()),
+            Some(wait_ns) => {
+                let per_s = tenants.get(tenant).map_or(0, |(attr, _)| attr.control_per_s);
+                Err(CreateError::ControlRate { per_s, wait_ns })
+            }
+        }
+    }
+
     /// The tenant that a protection domain belongs to.
     #[must_use]
     pub fn tenant_of(&self, pd: ProtectionDomainId) -> TenantId {
         self.tenants.domains.get(&pd).copied().unwrap_or_default()
+    }
+
+    /// The tenant that a memory region or window belongs to; the default one if it does not exist.
+    #[must_use]
+    pub fn tenant_of_memory(&self, key: MemoryKey) -> TenantId {
+        self.memory().domain_of(key).map(|pd| self.tenant_of(pd)).unwrap_or_default()
+    }
+
+    /// The tenant that a queue pair belongs to; the default one if it does not exist.
+    #[must_use]
+    pub fn tenant_of_qp(&self, qpn: u32) -> TenantId {
+        self.qps.find(qpn).map(|slot| self.units.tenant_of(slot)).unwrap_or_default()
     }
 
     /// Every tenant, the default one first; none if none was ever created.

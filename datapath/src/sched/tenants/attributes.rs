@@ -108,6 +108,10 @@ pub struct TenantAttr {
     /// What peers may send to its queue pairs: requests, and responses. What is above it counts as
     /// marked by a switch, so that peers whose controllers listen to marks slow down.
     pub rx: TenantCaps,
+    /// Calls a second that create, register or change something ([`Core::admit_call`]); 0: no cap.
+    ///
+    /// [`Core::admit_call`]: crate::engine::Core::admit_call
+    pub control_per_s: u32,
     /// How much it may have.
     pub quota: TenantQuota,
 }
@@ -119,6 +123,7 @@ impl Default for TenantAttr {
             class: TenantClass::Normal,
             tx: TenantCaps::default(),
             rx: TenantCaps::default(),
+            control_per_s: 0,
             quota: TenantQuota::default(),
         }
     }
@@ -187,4 +192,8 @@ pub struct TenantCounters {
     pub rx_marked: u64,
     /// Packets out of order that were dropped, as what recovery they needed is other tenants'.
     pub rx_share_drops: u64,
+    /// Calls that created, registered or changed something.
+    pub control_calls: u64,
+    /// Times that such a call was told to wait, as the tenant's cap was used up.
+    pub control_waits: u64,
 }

@@ -71,19 +71,6 @@ impl Rounds {
         }
     }
 
-    /// Puts a tenant first in its class in this round.
-    pub fn push_front(&mut self, tenant: u16, class: u8) {
-        let index = Self::first_of(self.number) + class;
-        let list = &mut self.lists[usize::from(index)];
-        let first = core::mem::replace(&mut list.first, tenant);
-        if self.occupied & (1 << index) == 0 {
-            self.occupied |= 1 << index;
-            list.last = tenant;
-        } else {
-            self.next[usize::from(tenant)] = first;
-        }
-    }
-
     /// The lists of this round that are not empty.
     #[inline]
     const fn ours(&self) -> u8 {

@@ -206,3 +206,26 @@ fn an_operation_costs_what_the_table_says() {
     assert!((416..=424).contains(&atomics), "{atomics}");
     assert_eq!(turns(CostTable::EQUAL, 8), writes);
 }
+
+/// A burst is saved, then calls come as fast as the cap says; others are not held back.
+#[test]
+fn control_calls_are_capped() {
+    let mut mux = mux();
+    let tenants = mux.tenants_mut().expect("some");
+    let attr = TenantAttr { control_per_s: 1_000, ..TenantAttr::default() };
+    assert!(tenants.set(TenantId(1), attr));
+    let (mut now, mut admitted) = (Time(1_000_000_000), 0);
+    while now < Time(1_100_000_000) {
+        match tenants.admit_call(TenantId(1), now) {
+            None => admitted += 1,
+            Some(wait_ns) => now = now.after(wait_ns),
+        }
+        assert_eq!(tenants.admit_call(TenantId(2), now), None);
+    }
+    // 100 in 100 ms, and 32 that were saved.
+    assert!((132..=134).contains(&admitted), "{admitted}");
+    let (_, counters) = tenants.get(TenantId(1)).expect("it exists");
+    assert!(counters.control_calls == admitted && counters.control_waits >= 99, "{counters:?}");
+    assert!(tenants.set(TenantId(1), TenantAttr::default()));
+    assert!((0..1_000).all(|_| tenants.admit_call(TenantId(1), now).is_none()), "no cap");
+}

@@ -59,7 +59,7 @@ impl Host {
     #[must_use]
     pub fn node_of(&self, device: &DeviceSpec) -> Option<usize> {
         let directory = match &device.transport {
-            Transport::AfPacket { interface } | Transport::AfXdp { interface } => {
+            Transport::AfPacket { interface, .. } | Transport::AfXdp { interface } => {
                 format!("sys/class/net/{interface}/device")
             }
             Transport::Pci { address } => format!("sys/bus/pci/devices/{address}"),

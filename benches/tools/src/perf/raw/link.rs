@@ -10,9 +10,10 @@ use crate::pump::{Drive, Nothing};
 use datapath::port::Port;
 use datapath::port::dpdk::DpdkPort;
 use datapath::port::memif::MemifPort;
+use datapath::port::packet::PacketPort;
 use std::fmt::Write as _;
 use std::time::Instant;
-use verbs_api::{DeviceSpec, MemifDriver, Role, Time, Transport, open_memif, open_port};
+use verbs_api::{DeviceSpec, PortDriver, Role, Time, Transport, open_memif, open_packet, open_port};
 
 /// Frames that are handed to the driver at once.
 pub const BURST: usize = 32;
@@ -29,7 +30,8 @@ pub trait Work {
 
 /// A link over whatever moves the frames of a device.
 pub enum AnyLink {
-    Native(Box<Link<MemifPort>>),
+    Memif(Box<Link<MemifPort>>),
+    Packet(Box<Link<PacketPort>>),
     Dpdk(Box<Link<DpdkPort>>),
 }
 
@@ -45,17 +47,22 @@ impl AnyLink {
             let text = "raw frames pass no engine, which `pcap=` and `stat=` look into; leave them out";
             return Err(Error::Options(text.to_owned()));
         }
-        Ok(if let Transport::Memif { driver: MemifDriver::Native, .. } = spec.transport {
-            Self::Native(Box::new(Link::over(open_memif(&spec)?, spec)))
-        } else {
-            Self::Dpdk(Box::new(Link::over(DpdkPort::over(open_port(&spec)?), spec)))
+        Ok(match spec.transport {
+            Transport::Memif { driver: PortDriver::Native, .. } => {
+                Self::Memif(Box::new(Link::over(open_memif(&spec)?, spec)))
+            }
+            Transport::AfPacket { driver: PortDriver::Native, .. } => {
+                Self::Packet(Box::new(Link::over(open_packet(&spec)?, spec)))
+            }
+            _ => Self::Dpdk(Box::new(Link::over(DpdkPort::over(open_port(&spec)?), spec))),
         })
     }
 
     /// Does it over this link.
     pub fn run(&mut self, work: impl Work, channel: &mut Channel) -> Result<()> {
         match self {
-            Self::Native(link) => work.run(&mut **link, channel),
+            Self::Memif(link) => work.run(&mut **link, channel),
+            Self::Packet(link) => work.run(&mut **link, channel),
             Self::Dpdk(link) => work.run(&mut **link, channel),
         }
     }
@@ -68,7 +75,8 @@ impl Drive for AnyLink {
 
     fn link_down(&self) -> Option<String> {
         match self {
-            Self::Native(link) => link.link_down(),
+            Self::Memif(link) => link.link_down(),
+            Self::Packet(link) => link.link_down(),
             Self::Dpdk(link) => link.link_down(),
         }
     }
