@@ -10,7 +10,7 @@ pub const HELD: u32 = 128;
 /// An open device, and the buffers that it must give back.
 pub struct Nic {
     pub device: Device,
-    /// Where a port that lends its peer's buffers has none.
+    /// Where a port that lends buffers of its peer's or the kernel's has none.
     pool: Option<Mempool>,
 }
 
@@ -18,7 +18,11 @@ impl Nic {
     /// Opens what a device string with an address names.
     pub fn open(text: &str) -> Self {
         let spec: DeviceSpec = text.parse().expect("a device string");
-        if matches!(spec.transport, Transport::Memif { driver: PortDriver::Native, .. }) {
+        let lends = PortDriver::Native;
+        if matches!(
+            &spec.transport,
+            Transport::Memif { driver, .. } | Transport::AfPacket { driver, .. } if *driver == lends
+        ) {
             return Self { device: Device::builder().open_spec(&spec).expect("a device"), pool: None };
         }
         let port = verbs_api::open_port(&spec).expect("a port");
