@@ -239,7 +239,6 @@ fn options(scenario: &Scenario) -> RigOptions {
             tx_ring: tx_ring as usize,
             rx_ring: if rx_ring == 0 { usize::MAX } else { rx_ring as usize },
             max_frame: MAX_FRAME,
-            ..PortOptions::default()
         },
         turn_cost_ns: turn_ns.into(),
         host: HostModel { frame_ns: frame_ns.into(), byte_ps: byte_ps.into(), atomic_ns: atomic_ns.into() },
