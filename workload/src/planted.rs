@@ -17,8 +17,8 @@ enum Harm {
     Loses,
     /// One in eight is damaged.
     Damages,
-    /// One in three comes twice.
-    Doubles,
+    /// One in three is late by 5 us.
+    Reorders,
     /// All are late, by two milliseconds.
     Delays,
 }
@@ -63,7 +63,7 @@ pub const ALL: [Defect; 5] = [
     },
     Defect {
         name: "receives of several elements, deep queues",
-        harm: Harm::Doubles,
+        harm: Harm::Reorders,
         range: &[
             ("op", &[2]),
             ("elements", &[2, 3]),
@@ -111,7 +111,7 @@ impl Defect {
         };
         match self.harm {
             Harm::Loses => rig.net.set_filter(link, Box::new(every(3, Verdict::Drop))),
-            Harm::Doubles => rig.net.set_filter(link, Box::new(every(3, Verdict::Duplicate))),
+            Harm::Reorders => rig.net.set_filter(link, Box::new(every(3, Verdict::Delay(5_000)))),
             Harm::Delays => rig.net.set_filter(link, Box::new(every(1, Verdict::Delay(2_000_000)))),
             Harm::Damages => {
                 let faults = rig.net.link_mut(link).faults;

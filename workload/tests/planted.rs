@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// Points after which a search is given up.
 const POINTS_MAX: u64 = 2_000;
 /// Points in the range of each defect.
-const POINTS_IN_RANGE: u32 = 100;
+const POINTS_IN_RANGE: u32 = 40;
 
 /// What a search did until it had found each defect.
 struct Run {
