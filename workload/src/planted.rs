@@ -17,8 +17,8 @@ enum Harm {
     Loses,
     /// One in eight is damaged.
     Damages,
-    /// One in three is late by 5 us.
-    Reorders,
+    /// One in three comes twice.
+    Doubles,
     /// All are late, by two milliseconds.
     Delays,
 }
@@ -63,7 +63,7 @@ pub const ALL: [Defect; 5] = [
     },
     Defect {
         name: "receives of several elements, deep queues",
-        harm: Harm::Reorders,
+        harm: Harm::Doubles,
         range: &[
             ("op", &[2]),
             ("elements", &[2, 3]),
@@ -111,7 +111,7 @@ impl Defect {
         };
         match self.harm {
             Harm::Loses => rig.net.set_filter(link, Box::new(every(3, Verdict::Drop))),
-            Harm::Reorders => rig.net.set_filter(link, Box::new(every(3, Verdict::Delay(5_000)))),
+            Harm::Doubles => rig.net.set_filter(link, Box::new(every(3, Verdict::Duplicate))),
             Harm::Delays => rig.net.set_filter(link, Box::new(every(1, Verdict::Delay(2_000_000)))),
             Harm::Damages => {
                 let faults = rig.net.link_mut(link).faults;
@@ -121,20 +121,18 @@ impl Defect {
     }
 }
 
-/// Plays a point on hosts that have these defects. `blind`: without their counters.
+/// Plays a point on hosts that have these defects, and their counters.
 ///
 /// # Panics
 /// If a point is no scenario.
 #[must_use]
-pub fn trial(point: &Point, defects: &[Defect], blind: bool) -> Trial {
+pub fn trial(point: &Point, defects: &[Defect]) -> Trial {
     let scenario = point.scenario();
     let prepare = |rig: &mut Rig| {
         defects.iter().filter(|defect| defect.set().contains(point)).for_each(|defect| defect.prepare(rig));
     };
     let outcome = play_with(&scenario, &prepare).expect("a point is a scenario");
     let mut signals = signals(&scenario, &outcome);
-    if !blind {
-        signals.extend(defects.iter().map(|defect| defect.pressure(point)));
-    }
+    signals.extend(defects.iter().map(|defect| defect.pressure(point)));
     Trial { findings: judge(&scenario, &outcome), signals }
 }

@@ -352,8 +352,8 @@ mod tests {
         assert!(without < 0.2, "{without}");
     }
 
-    /// A receive ring loses frames, marks and rates hold senders back before it does, and so do caps
-    /// on what peers may send.
+    /// A receive ring loses frames; marks and rates hold senders back before it does, and so do
+    /// caps on what peers may send.
     #[test]
     fn hosts_and_tenants_hold_back_what_is_sent_to_them() {
         let play = |host: &str, tenant: &str, qps: u32| {
@@ -394,7 +394,8 @@ mod tests {
         };
         for entry in ["op = 'create', pace_ns = 1", "op = 'bad-key', qps = 8, reconnect = true"] {
             let (capped, at_will) = (calls(entry, 20_000), calls(entry, 0));
-            // 20 in a millisecond, 33 that may be saved, and eight connections that there were before.
+            // 20 in a millisecond, 33 that may be saved, and eight connections that there were
+            // before.
             assert!((20..=20 + 33 + 8).contains(&capped) && at_will > 2 * capped, "{capped} of {at_will}");
         }
     }

@@ -3,6 +3,7 @@
 //! smallest set of features that brings it about.
 
 mod minimal;
+mod model;
 mod propose;
 mod space;
 
@@ -93,15 +94,15 @@ impl<F: FnMut(&Point) -> Trial> Search<F> {
         let point = self.next_point();
         let trial = (self.try_out)(&point);
         self.points += 1;
-        self.proposer.learn(&point, &trial.signals, &mut self.rng);
+        self.proposer.learn(&point, &trial.signals);
         let findings = trial.findings;
         if findings.is_empty() || self.is_known(&point) {
             return;
         }
-        let try_out = &mut self.try_out;
-        // Whatever is wrong here, and not what may be wrong elsewhere.
-        let is_alike = |found: &Finding| findings.iter().any(|finding| finding.kind == found.kind);
-        let (minimal, tried) = MinimalSet::of(&point, |point| try_out(point).findings.iter().any(is_alike));
+        let Self { try_out, found, rng, .. } = self;
+        let is_known = |point: &Point| found.iter().any(|anomaly| anomaly.minimal.contains(point));
+        let is_wrong = |point: &Point| !try_out(point).findings.is_empty();
+        let (minimal, tried) = MinimalSet::of(&point, rng, is_known, is_wrong);
         self.minimising += tried;
         self.found.push(Anomaly { point, findings, minimal, after: self.points });
     }
@@ -132,11 +133,21 @@ impl<F: FnMut(&Point) -> Trial> Search<F> {
                 Strategy::Anneal => self.proposer.propose(&mut self.rng),
                 Strategy::Random => Point::random(&mut self.rng),
             };
-            if !self.is_known(&point) {
+            if !self.is_known(&point) && !self.proposer.has_seen(&point) {
                 return point;
             }
             self.proposer.pass_over();
         }
         Point::random(&mut self.rng)
     }
+}
+
+/// From 0 up to 1.
+fn unit(rng: &mut Rng) -> f64 {
+    float(usize::try_from(rng.below(1 << 30)).unwrap_or(0)) / f64::from(1 << 30)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+const fn float(count: usize) -> f64 {
+    count as f64
 }

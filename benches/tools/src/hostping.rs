@@ -9,7 +9,9 @@ pub mod measure;
 pub mod past;
 pub mod path;
 pub mod preflight;
+pub mod rehearse;
 pub mod tomography;
+pub mod watch;
 pub mod ways;
 pub mod window;
 
@@ -21,16 +23,18 @@ use clap::{ArgMatches, Parser};
 use finding::{Finding, Findings, Level};
 use judge::Row;
 use measure::Measured;
-use past::{Past, pause};
+use past::Past;
 use path::Path;
 use preflight::Host;
+use rehearse::Delay;
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tomography::History;
-use verbs_api::{Device, DeviceSpec, Driver, Role};
+use verbs_api::{Device, DeviceSpec, Driver, Role, StatAddress};
+use watch::{Reason, Watch};
 use ways::Ways;
 
 /// Says what of this host, or of the way to a peer, is slow; and what to do about it
@@ -79,10 +83,20 @@ pub struct Cli {
     /// Draws the probes as a heat map into a file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preflight", "answer"])]
     svg: Option<PathBuf>,
-    /// Looks again after so many seconds, until Ctrl-C; more seldom if it took more than a
-    /// hundredth of that
+    /// Looks again after so many seconds, and at once when frames are dropped, until Ctrl-C; more
+    /// seldom if that took more than a hundredth of the time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     watch: Option<u64>,
+    /// A program's device whose drops are watched as well, by its stat=; may be given again
+    #[arg(long, value_name = "ADDRESS", requires = "watch")]
+    drops_of: Vec<StatAddress>,
+    /// Ends after so many looks
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    looks: Option<u64>,
+    /// Delays each probe over a part, as in 'CPU 1=20us', to see what is told then; may be given
+    /// again
+    #[arg(long, value_name = "PART=TIME", conflicts_with_all = ["preflight", "answer", "save"])]
+    rehearse: Vec<Delay>,
     /// Writes a JSON document, one a line for each look
     #[arg(long)]
     json: bool,
@@ -119,17 +133,26 @@ fn run(cli: &Cli) -> Result<Level> {
     }
     let cpus = if cli.cpu.is_empty() { machine.allowed_cpus() } else { cli.cpu.clone() };
     let ways = Ways::open(&device, &cpus, cli.host.map(|host| SocketAddr::new(host, cli.port)))?;
-    look(cli, &settings, &usual, ways)
+    rehearse::check(&cli.rehearse, &ways.paths())?;
+    let watch = Watch::begin(&device, &cli.drops_of)?;
+    look(cli, &settings, &usual, ways, watch)
 }
 
 /// Probes, judges and tells, once or again and again. The verdict is that of the last look.
-fn look(cli: &Cli, settings: &Findings, usual: &Baseline, mut ways: Ways) -> Result<Level> {
+fn look(
+    cli: &Cli,
+    settings: &Findings,
+    usual: &Baseline,
+    mut ways: Ways,
+    mut watch: Watch<'_>,
+) -> Result<Level> {
     let (mut history, mut past) = (History::default(), Past::default());
+    let (mut reason, mut looks) = (Reason::Start, 0);
     loop {
         let since = Instant::now();
         let mut probes = Vec::new();
         for _ in 0..cli.rounds {
-            probes = ways.probe(probes)?;
+            probes = ways.probe(probes, &cli.rehearse)?;
         }
         if let Some(path) = &cli.save {
             Baseline::of_probes(&probes).write(path)?;
@@ -142,15 +165,16 @@ fn look(cli: &Cli, settings: &Findings, usual: &Baseline, mut ways: Ways) -> Res
         if let Some(path) = &cli.svg {
             std::fs::write(path, map::map(&rows).svg()).map_err(Error::file("write", path))?;
         }
-        let level = show(cli, settings, &rows, &links, &past)?;
-        let Some(seconds) = cli.watch else { return Ok(level) };
-        let next = Instant::now() + pause(Duration::from_secs(seconds), since.elapsed());
-        while Instant::now() < next {
-            if interrupt::check().is_err() {
-                return Ok(level);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        watch.look_took(since.elapsed());
+        let look =
+            Look { rows: &rows, links: &links, past: &past, reason: &reason, cpu_share: watch.cpu_share() };
+        let level = show(cli, settings, &look)?;
+        looks += 1;
+        let Some(seconds) = cli.watch.filter(|_| cli.looks != Some(looks)) else { return Ok(level) };
+        reason = match watch.wait(Duration::from_secs(seconds)) {
+            Err(Error::Interrupted) => return Ok(level),
+            reason => reason?,
+        };
     }
 }
 
@@ -160,12 +184,29 @@ fn window_of(cli: &Cli, ways: &Ways, probes: &[(Path, Measured)]) -> Option<Find
     Some(window::judge(ways.peer_window()?, best.reduce(Measured::best_of)?, cli.rate?))
 }
 
-fn show(cli: &Cli, settings: &Findings, rows: &[Row], links: &Findings, past: &Past) -> Result<Level> {
+/// What a look has found, and why it came.
+struct Look<'a> {
+    rows: &'a [Row],
+    links: &'a Findings,
+    past: &'a Past,
+    reason: &'a Reason,
+    /// Of a CPU, since it watches.
+    cpu_share: f64,
+}
+
+fn show(cli: &Cli, settings: &Findings, look: &Look<'_>) -> Result<Level> {
+    let Look { rows, links, past, reason, cpu_share } = *look;
     let all = Findings(settings.0.iter().chain(&links.0).cloned().collect());
     let mut document = links.json("links");
     document["settings"] = settings.json("settings")["settings"].take();
     document["probes"] = rows.iter().map(probe_json).collect();
     document["verdict"] = all.verdict().to_string().into();
+    document["reason"] = reason.word().into();
+    document["cpu_share"] = cpu_share.into();
+    if let Reason::Drops(count, device) = reason {
+        document["dropped"] = (*count).into();
+        document["dropped_by"] = device.as_str().into();
+    }
     if let Some(links) = document["links"].as_array_mut() {
         for link in links {
             let looks = past.of(link["name"].as_str().unwrap_or_default());
@@ -173,9 +214,15 @@ fn show(cli: &Cli, settings: &Findings, rows: &[Row], links: &Findings, past: &P
         }
     }
     if !cli.json {
+        if let Reason::Drops(count, device) = reason {
+            output::lines(format_args!("{count} frames were dropped by {device}\n\n"))?;
+        }
         output::lines(format_args!("{}\n{}\n", table(rows), map::map(rows)))?;
         if past.is_long() {
             output::lines(format_args!("{past}\n"))?;
+        }
+        if cli.watch.is_some() {
+            output::lines(format_args!("{:.2} % of a CPU since it watches\n\n", 100.0 * cpu_share))?;
         }
     }
     tell(cli, &all, document)

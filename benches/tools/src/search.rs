@@ -37,6 +37,9 @@ pub struct Cli {
     /// (docs/workloads.md has the language)
     #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["points", "seed", "random"])]
     replay: Option<String>,
+    /// Plays on two processes over memif instead: it does not exist yet, and is refused
+    #[arg(long)]
+    real: bool,
     /// Writes JSON instead of Markdown
     #[arg(long)]
     json: bool,
@@ -50,6 +53,10 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 
 /// Whether all is well.
 fn run(cli: &Cli) -> Result<bool> {
+    if cli.real {
+        let reason = "--real: a search on two processes does not exist yet; srnic isolate --real plays pairs of workloads on them";
+        return Err(Error::Options(reason.to_owned()));
+    }
     if let Some(workload) = &cli.replay {
         return replay(workload, cli.json);
     }

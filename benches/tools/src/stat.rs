@@ -5,6 +5,7 @@
 //! who has no terminal.
 
 mod draw;
+pub(crate) mod dropped;
 mod history;
 mod json;
 mod live;

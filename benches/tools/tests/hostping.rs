@@ -1,10 +1,10 @@
 //! `srnic hostping` as processes.
 
-#[expect(dead_code, reason = "what other tests need of it")]
 mod support;
 
 use serde_json::Value;
 use std::fs;
+use std::time::Duration;
 use support::{Ended, Place, Running, srnic};
 
 fn hostping(arguments: &[&str]) -> Running {
@@ -104,6 +104,95 @@ fn a_peer_is_probed_and_its_window_judged() {
     assert!(words.starts_with("window too small: W = "), "{words}");
     // The server goes on for the next client.
     assert_eq!(link(&probe("0.000001"), "window")["verdict"], "good");
+    server.signal("-TERM");
+    server.end().assert_success();
+}
+
+/// A line for each look.
+fn looks(ended: &Ended) -> Vec<Value> {
+    let lines = String::from_utf8_lossy(&ended.0.stdout).into_owned();
+    lines.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect()
+}
+
+/// An hour would pass until the next look, but frames are dropped.
+#[test]
+fn drops_of_a_program_are_looked_at_at_once() {
+    let place = Place::new("hostping-drops");
+    let stat = place.path("stat").display().to_string();
+    let [server, mut client] = ["server", "client"].map(|role| {
+        let mut command = srnic("write-bw");
+        let socket = place.path("socket");
+        let device = match role {
+            "client" => format!("fault:loss=2%:memif:{},stat={stat}", socket.display()),
+            _ => format!("memif:{}", socket.display()),
+        };
+        command.args(["-d", &device, "-p", &place.port.to_string(), "-D", "600", "-u", "20", "--progress"]);
+        command.args((role == "client").then_some("127.0.0.1"));
+        Running::start(command)
+    });
+    client.wait_for("messages in");
+    let watch = ["-d", "sim:hostping-drops", "--cpu", "0", "--rounds", "1", "--json", "--watch", "3600"];
+    let ended = hostping(&[&watch[..], &["--looks", "2", "--drops-of", &stat]].concat()).end();
+    let looks = looks(&ended);
+    let reasons: Vec<_> = looks.iter().map(|look| look["reason"].as_str().expect("a word")).collect();
+    assert_eq!(reasons, ["start", "drops"], "{looks:?}");
+    assert!(looks[1]["dropped"].as_u64() > Some(0) && looks[1]["dropped_by"] == stat.as_str(), "{looks:?}");
+    assert!(looks[1]["cpu_share"].as_f64() > Some(0.0), "{looks:?}");
+    drop((server, client));
+    let ended = hostping(&[&watch[..], &["--drops-of", &stat]].concat()).end();
+    ended.assert_failed(2, "is the device open");
+}
+
+/// Whatever this machine does meanwhile, what is delayed by a millisecond is slow.
+#[test]
+fn a_delay_can_be_rehearsed() {
+    let place = Place::new("hostping-rehearse");
+    let file = place.path("baseline").display().to_string();
+    let arguments = ["-d", "sim:rehearse", "--cpu", "0", "--rounds", "1", "--json"];
+    document(&hostping(&[&arguments[..], &["--save", &file]].concat()).end());
+    let late = ["--baseline", &file, "--rehearse", "the device=1ms"];
+    let late = document(&hostping(&[&arguments[..], &late].concat()).end());
+    assert_eq!(link(&late, "the device")["verdict"], "bad");
+    let wrong = hostping(&[&arguments[..], &["--rehearse", "CPU 9=1us"]].concat()).end();
+    wrong.assert_failed(2, "parts are CPU 0, ordinary pages");
+}
+
+/// CPUs that this process may use.
+fn cpus() -> Vec<String> {
+    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (0..count).map(|cpu| cpu.to_string()).collect()
+}
+
+/// `cargo test --release -p srnic-tools --test hostping -- --ignored --nocapture`: what this
+/// machine says of itself in twenty looks, and with one part delayed. It is reported: others use
+/// it, too.
+#[test]
+#[ignore = "measures this machine: a minute if it is idle, far longer if not"]
+fn this_machine_is_well_and_what_is_delayed_alone_is_named() {
+    let place = Place::new("hostping-machine");
+    let device = |role: &str| format!("memif:{},role={role}", place.path("socket").display());
+    let mut server = hostping(&["-d", &device("server"), "--answer"]);
+    server.wait_for("answering probes at 10.77.0.1");
+    let (client, cpus) = (device("client"), cpus());
+    let baseline = place.path("baseline").display().to_string();
+    let run = |more: &[&str]| {
+        let own = ["-d", &client, "10.77.0.1", "--json", "--cpu", &cpus.join(",")];
+        hostping(&[&own[..], more].concat()).end_within(Duration::from_secs(600))
+    };
+    run(&["--save", &baseline]);
+    let blamed = |look: &Value| -> Vec<String> {
+        let links = look["links"].as_array().expect("an array").iter();
+        let blamed = links.filter(|link| link["verdict"] == "bad" || link["verdict"] == "warning");
+        blamed.map(|link| link["name"].to_string()).collect()
+    };
+    let told = |more: &[&str]| blamed(&document(&run(&[&["--baseline", &baseline], more].concat())));
+    let alarms: Vec<_> = (0..20).map(|_| told(&[])).filter(|blamed| !blamed.is_empty()).collect();
+    println!("20 looks, alarms: {alarms:?}");
+    let last = format!("CPU {}", cpus.len() - 1);
+    for part in [last.as_str(), "ordinary pages", "the device", "peer 10.77.0.1"] {
+        let delay = format!("{part}=20us");
+        println!("{delay}: {}", told(&["--rehearse", &delay]).join(", "));
+    }
     server.signal("-TERM");
     server.end().assert_success();
 }

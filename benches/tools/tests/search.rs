@@ -39,6 +39,11 @@ fn a_workload_is_played_from_a_line_and_from_a_file() {
 }
 
 #[test]
+fn what_cannot_be_played_on_processes_is_refused() {
+    search(&["--real"]).assert_failed(2, "does not exist yet");
+}
+
+#[test]
 fn what_is_no_workload_is_refused() {
     search(&["--replay", "{workload = [{op = 'fly'}]}"]).assert_failed(2, "--replay: ");
     search(&["--replay", "/nowhere/at/all"]).assert_failed(2, "cannot read");

@@ -49,9 +49,9 @@ const PARTS: u64 = 100;
 enum State {
     /// In no list.
     Away,
-    /// In a list of its rounds. It stays there when its last ready queue pair has its turn, until it
-    /// is its own turn and none is ready: so who alone has something to send is not put there and
-    /// taken away with each packet.
+    /// In a list of its rounds. It stays there when its last ready queue pair has its turn, until
+    /// it is its own turn and none is ready: so who alone has something to send is not put there
+    /// and taken away with each packet.
     Listed,
     /// It waits for its caps.
     Parked,

@@ -1,44 +1,42 @@
 //! The next point: annealing, one counter after the other.
 //!
-//! A chain of points raises one counter. A step draws values of a part of the dimensions, and a
-//! value is the likelier the larger the counter was with it at earlier points: at a high
-//! temperature hardly, at a low one much. A point that is better becomes the next one's start, and
-//! at a high temperature one that is worse may, too.
+//! What earlier points say of a counter is put together in a model ([`Effects`]). A chain of
+//! points raises a counter: each value of a dimension is the likelier the more it raises the
+//! counter, at the temperature of the chain's beginning hardly, at that of its end much. Where a
+//! counter does not care, others may: they pull as well, each half as much as the one before.
 
+use super::model::Effects;
 use super::space::{DIMENSIONS, Point};
+use super::{float, unit};
 use simnet::Rng;
+use std::collections::HashSet;
 
 /// Points at random, before anything is known of counters.
-const FIRST: usize = 48;
+const FIRST: usize = 24;
 /// Points of a chain.
-const CHAIN: u32 = 6;
-/// The temperature at the beginning and at the end of a chain, in standard deviations.
-const TEMPERATURES: (f64, f64) = (0.6, 0.08);
-/// Part of the dimensions that a step draws again.
-const REDRAWN: f64 = 0.7;
+const CHAIN: u32 = 2;
+/// The temperature at the beginning and at the end of a chain, in standard deviations of ranks.
+const TEMPERATURES: (f64, f64) = (0.3, 0.05);
+/// Counters that pull, and how much each does beside the one before.
+const PULLING: usize = 3;
+const FOLLOWS: f64 = 0.5;
 
 /// What is known, and where the chain is.
 #[derive(Debug, Default)]
 pub struct Proposer {
-    points: Vec<(Point, Vec<f64>)>,
-    chain: Option<Chain>,
-    /// Chains that each counter has had.
+    points: Vec<Point>,
+    /// The counts of all points, by counter.
+    counts: Vec<Vec<f64>>,
+    seen: HashSet<Point>,
+    /// Chains that each counter has led.
     chains: Vec<u32>,
+    chain: Option<Chain>,
 }
 
 #[derive(Debug)]
 struct Chain {
-    counter: usize,
+    effects: Effects,
     step: u32,
-    at: Point,
-    value: f64,
-}
-
-/// Mean and standard deviation of a counter.
-#[derive(Clone, Copy)]
-struct Spread {
-    mean: f64,
-    deviation: f64,
 }
 
 impl Proposer {
@@ -52,16 +50,18 @@ impl Proposer {
         }
         let Some(chain) = &self.chain else { return Point::random(rng) };
         let temperature = temperature(chain.step);
-        let spread = self.spread(chain.counter);
-        let mut point = chain.at;
-        for (number, dimension) in DIMENSIONS.iter().enumerate() {
-            if unit(rng) < REDRAWN {
-                let weights =
-                    self.weights(chain.counter, number, dimension.values.len(), spread, temperature);
-                point = point.with(number, draw(&weights, rng));
-            }
+        let weight = |effect: &f64| (effect / temperature).min(60.0).exp();
+        let mut point = Point::random(rng);
+        for dimension in 0..DIMENSIONS.len() {
+            let weights: Vec<f64> = chain.effects.of_dimension(dimension).iter().map(weight).collect();
+            point = point.with(dimension, draw(&weights, rng));
         }
         point
+    }
+
+    /// Whether the point has been looked at.
+    pub fn has_seen(&self, point: &Point) -> bool {
+        self.seen.contains(point)
     }
 
     /// The last proposal is of no use: the chain comes nearer to its end.
@@ -72,64 +72,45 @@ impl Proposer {
     }
 
     /// Takes what a point gave.
-    pub fn learn(&mut self, point: &Point, signals: &[f64], rng: &mut Rng) {
-        self.points.push((*point, signals.to_vec()));
+    pub fn learn(&mut self, point: &Point, signals: &[f64]) {
+        self.points.push(*point);
+        self.seen.insert(*point);
+        self.counts.resize(signals.len(), Vec::new());
         self.chains.resize(signals.len(), 0);
-        let Some(counter) = self.chain.as_ref().map(|chain| chain.counter) else { return };
-        let deviation = self.spread(counter).deviation;
-        let Some(chain) = &mut self.chain else { return };
-        let worse = chain.value - signals.get(counter).copied().unwrap_or(0.0);
-        if worse <= 0.0 || unit(rng) < (-worse / (deviation * temperature(chain.step))).exp() {
-            (chain.at, chain.value) = (*point, chain.value - worse);
-        }
-        chain.step += 1;
+        self.counts.iter_mut().zip(signals).for_each(|(counts, count)| counts.push(*count));
+        self.pass_over();
     }
 
-    /// A chain of the counter that has had the fewest, and of those the one that varies most. It
-    /// begins at the best point that is known.
+    /// A chain led by the counter that has led the fewest; of those the one that varies most.
     fn begin(&mut self) -> Option<Chain> {
-        let variation = |counter: usize| {
-            let Spread { mean, deviation } = self.spread(counter);
-            deviation / mean.abs().max(1e-9)
-        };
-        let varying = (0..self.chains.len()).filter(|counter| variation(*counter) > 0.0);
-        let order = |counter: &usize| (core::cmp::Reverse(self.chains[*counter]), variation(*counter));
-        let counter = varying.max_by(|one, other| {
-            let (one, other) = (order(one), order(other));
-            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
-        })?;
-        self.chains[counter] += 1;
-        let best = self.points.iter().max_by(|one, other| one.1[counter].total_cmp(&other.1[counter]))?;
-        Some(Chain { counter, step: 0, at: best.0, value: best.1[counter] })
-    }
-
-    fn spread(&self, counter: usize) -> Spread {
-        let count = float(self.points.len());
-        let values = || self.points.iter().map(|(_, signals)| signals[counter]);
-        let mean = values().sum::<f64>() / count;
-        let deviation = (values().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
-        Spread { mean, deviation }
-    }
-
-    /// How likely each value of a dimension is.
-    fn weights(
-        &self,
-        counter: usize,
-        dimension: usize,
-        values: usize,
-        Spread { mean, deviation }: Spread,
-        temperature: f64,
-    ) -> Vec<f64> {
-        let mut sums = vec![(0.0, 0.0); values];
-        for (point, signals) in &self.points {
-            let (sum, count) = &mut sums[usize::from(point.0[dimension])];
-            *sum += signals[counter] - mean;
-            *count += 1.0;
+        let mut order: Vec<(u32, f64, usize)> = self
+            .counts
+            .iter()
+            .enumerate()
+            .map(|(counter, counts)| (self.chains[counter], variation(counts), counter))
+            .filter(|(_, variation, _)| *variation > 0.0)
+            .collect();
+        order.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
+        let mut counters = order.iter().map(|(_, _, counter)| *counter).take(PULLING);
+        let leading = counters.next()?;
+        self.chains[leading] += 1;
+        let of = |counter: usize| Effects::of(&self.points, &self.counts[counter]);
+        let mut effects = of(leading);
+        let mut part = FOLLOWS;
+        for counter in counters {
+            effects.add(&of(counter), part);
+            part *= FOLLOWS;
         }
-        // One more point of the mean: what few points say is believed the less.
-        let effect = |(sum, count): (f64, f64)| sum / (count + 1.0) / deviation.max(1e-12);
-        sums.into_iter().map(|sum| (effect(sum) / temperature).min(60.0).exp()).collect()
+        Some(Chain { effects, step: 0 })
     }
+}
+
+/// Standard deviation over mean.
+fn variation(counts: &[f64]) -> f64 {
+    let count = float(counts.len());
+    let mean = counts.iter().sum::<f64>() / count;
+    let deviation = (counts.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
+    deviation / mean.abs().max(1e-9)
 }
 
 fn temperature(step: u32) -> f64 {
@@ -144,14 +125,4 @@ fn draw(weights: &[f64], rng: &mut Rng) -> usize {
         left < 0.0
     });
     found.unwrap_or(weights.len() - 1)
-}
-
-/// From 0 up to 1.
-fn unit(rng: &mut Rng) -> f64 {
-    float(usize::try_from(rng.below(1 << 30)).unwrap_or(0)) / f64::from(1 << 30)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-const fn float(count: usize) -> f64 {
-    count as f64
 }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::pump::{PEER_WAIT, Patience};
 use core::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, MemoryRegion, QueuePair, RemoteRegion, SendData, SendRequest, WcStatus,
 };
@@ -61,20 +61,22 @@ pub struct Way {
 }
 
 impl Way {
-    /// Probes with a payload from `source`, of [`LARGE`] bytes or more.
+    /// Probes with a payload from `source`, of [`LARGE`] bytes or more. Each WRITE is `later` by
+    /// so much: the CPU spins.
     ///
     /// A quarter of the times is not above what is taken: others who use the CPU disturb the rest.
     ///
     /// # Errors
     /// [`Error::Completion`], [`Error::Late`], [`Error::Interrupted`].
-    pub fn probe(&mut self, source: &MemoryRegion) -> Result<Measured> {
+    pub fn probe(&mut self, source: &MemoryRegion, later: Duration) -> Result<Measured> {
         let [small, large] = TIMES;
         let mut quartile = |(size, count): (usize, usize)| -> Result<f64> {
             // The first ones fetch what the others find in the caches.
             for _ in 0..count / 8 {
-                self.write(source, size)?;
+                self.write(source, size, later)?;
             }
-            let mut times = (0..count).map(|_| self.write(source, size)).collect::<Result<Vec<f64>>>()?;
+            let mut times =
+                (0..count).map(|_| self.write(source, size, later)).collect::<Result<Vec<f64>>>()?;
             times.sort_unstable_by(f64::total_cmp);
             Ok(times[count / 4])
         };
@@ -82,10 +84,13 @@ impl Way {
     }
 
     /// One WRITE to its completion, in nanoseconds.
-    fn write(&mut self, source: &MemoryRegion, size: usize) -> Result<f64> {
+    fn write(&mut self, source: &MemoryRegion, size: usize, later: Duration) -> Result<f64> {
         let gather = [source.slice(..size)?];
         let request = SendRequest::write(SendData::Gather(&gather), self.remote.at(0)).signaled();
         let since = Instant::now();
+        while since.elapsed() < later {
+            core::hint::spin_loop();
+        }
         self.pair.post_send(&request)?;
         let (mut patience, mut polls) = (Patience::default(), 0_u32);
         loop {

@@ -1,14 +1,11 @@
-//! What was found look after look, and when to look again.
+//! What was found look after look.
 
 use super::finding::{Finding, Level};
 use core::fmt;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 /// Looks that are shown.
 const LOOKS: usize = 32;
-/// A look takes at most one part in so many of the time.
-const SHARE: u32 = 100;
 
 /// The last verdicts on each part.
 #[derive(Clone, Debug, Default)]
@@ -60,13 +57,6 @@ const fn letter(level: Level) -> char {
     }
 }
 
-/// How long to wait after a look that took `took`, if looks are wanted each `wanted`: longer if it
-/// would cost more than a hundredth of a CPU.
-#[must_use]
-pub fn pause(wanted: Duration, took: Duration) -> Duration {
-    wanted.max(took.saturating_mul(SHARE - 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,14 +73,5 @@ mod tests {
         assert!(text.contains(" .X\n") && text.contains(" ?.\n"), "{text}");
         (0..100).for_each(|_| past.note(&[Finding::good("CPU 0", "")]));
         assert_eq!(past.of("CPU 0").count(), LOOKS);
-    }
-
-    #[test]
-    fn a_look_takes_at_most_a_hundredth_of_the_time() {
-        let [short, long] = [20, 300].map(Duration::from_millis);
-        let wanted = Duration::from_secs(10);
-        assert_eq!(pause(wanted, short), wanted);
-        let pause = pause(wanted, long);
-        assert!(long.as_secs_f64() / (long + pause).as_secs_f64() <= 0.01 + 1e-9);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::measure::{LARGE, Measured, TARGET, Way};
 use super::path::{Memory, Path};
+use super::rehearse::{self, Delay};
 use crate::affinity;
 use crate::dial::dial;
 use crate::error::{Error, Result};
@@ -57,18 +58,36 @@ impl Ways {
         Some(f64::from(pair.window()) * f64::from(pair.path_mtu().bytes()))
     }
 
-    /// Probes each way once, and keeps the best of each and what `before` has of it.
+    /// All ways that are probed.
+    #[must_use]
+    pub fn paths(&self) -> Vec<Path> {
+        let peer = self.peer.as_ref().map(|(peer, _)| *peer);
+        let of = |source: &Source| {
+            let path = Path { cpu: source.cpu, memory: source.memory, peer: None };
+            std::iter::once(path)
+                .chain(peer.map(|peer| Path { peer: Some(peer), ..path }))
+                .collect::<Vec<_>>()
+        };
+        self.sources.iter().flat_map(of).collect()
+    }
+
+    /// Probes each way once, with `delays`, and keeps the best of each and what `before` has of it.
     ///
     /// # Errors
     /// Those of [`Way::probe`], and [`Error::Options`].
-    pub fn probe(&mut self, before: Vec<(Path, Measured)>) -> Result<Vec<(Path, Measured)>> {
+    pub fn probe(
+        &mut self,
+        before: Vec<(Path, Measured)>,
+        delays: &[Delay],
+    ) -> Result<Vec<(Path, Measured)>> {
         let mut probes = Vec::new();
         for Source { cpu, memory, region } in &self.sources {
             affinity::stay_on(*cpu)?;
             let path = Path { cpu: *cpu, memory: *memory, peer: None };
-            probes.push((path, self.loopback.probe(region)?));
+            probes.push((path, self.loopback.probe(region, rehearse::of(delays, &path))?));
             if let Some((peer, way)) = &mut self.peer {
-                probes.push((Path { peer: Some(*peer), ..path }, way.probe(region)?));
+                let path = Path { peer: Some(*peer), ..path };
+                probes.push((path, way.probe(region, rehearse::of(delays, &path))?));
             }
         }
         if before.is_empty() {

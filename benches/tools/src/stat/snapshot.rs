@@ -1,13 +1,10 @@
 //! A device at one moment, read from its metrics.
 
+use super::dropped::is_drop;
 use std::collections::BTreeMap;
 
 /// Above the number of completed requests, which is told modulo this.
 const COMPLETED_END: f64 = 4_294_967_296.0;
-/// Counters of the port that count frames which did not get through, beside the engine's `drop_`.
-const PORT_DROPS: [&str; 4] =
-    ["port_rx_dropped", "port_rx_missed_errors", "port_tx_dropped", "port_tx_errors"];
-
 /// Begins the names of metrics of sampled operations.
 const SAMPLED: [&str; 3] = ["operation", "slow_operation", "sampled_"];
 
@@ -106,8 +103,7 @@ impl Snapshot {
 
     /// Frames that did not get through, at the port or in the engine.
     pub fn dropped(&self) -> f64 {
-        let drops = |name: &str| name.starts_with("drop_") || PORT_DROPS.contains(&name);
-        self.counters.iter().filter(|(name, _)| drops(name)).map(|(_, value)| value).sum()
+        self.counters.iter().filter(|(name, _)| is_drop(name)).map(|(_, value)| value).sum()
     }
 }
 
