@@ -43,14 +43,14 @@ fn control_calls_above_a_cap_take_no_time_from_victims() {
     assert!(with >= AIM && without < with - 0.05, "{with} and {without}");
 }
 
-/// As `srnic isolate --time 100` plays it, attacker by attacker.
+/// As `srnic isolate --time 300` plays it, attacker by attacker.
 #[test]
 #[ignore = "the whole matrix: minutes"]
 fn every_victim_keeps_its_share_beside_every_attacker() {
     let mut all = Vec::new();
     for Side { name, .. } in Matrix::standard().attacker {
         let start = Instant::now();
-        let pairs = pairs(&matrix(&[&name], &[], 100));
+        let pairs = pairs(&matrix(&[&name], &[], 300));
         for pair in &pairs {
             println!("{} beside {name}: {:.3?}", pair.victim, pair.kept());
         }
