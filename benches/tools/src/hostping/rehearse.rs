@@ -3,6 +3,7 @@
 use super::path::Path;
 use crate::error::{Error, Result};
 use core::str::FromStr;
+use datapath::port::options::duration_ns;
 use std::time::Duration;
 
 /// A part by its name, and how much later each probe over it is to be.
@@ -16,17 +17,10 @@ impl FromStr for Delay {
     type Err = &'static str;
 
     fn from_str(text: &str) -> core::result::Result<Self, Self::Err> {
-        const SHAPE: &str = "a part and a time up to 1 s, as in 'CPU 1=20us'; ns, us, ms";
+        const SHAPE: &str = "a part and a time up to 1 s, as in 'CPU 1=20us'; ns, us, ms, s";
+        const NS_MAX: u64 = 1_000_000_000;
         let (part, time) = text.rsplit_once('=').ok_or(SHAPE)?;
-        let digits = time.trim_end_matches(|end: char| end.is_ascii_alphabetic());
-        let unit_ns = match &time[digits.len()..] {
-            "ns" => 1,
-            "us" => 1_000,
-            "ms" => 1_000_000,
-            _ => return Err(SHAPE),
-        };
-        let count: u64 = digits.parse().map_err(|_| SHAPE)?;
-        let ns = count.checked_mul(unit_ns).filter(|ns| (1..=1_000_000_000).contains(ns)).ok_or(SHAPE)?;
+        let ns = duration_ns(time).ok().filter(|ns| (1..=NS_MAX).contains(ns)).ok_or(SHAPE)?;
         Ok(Self { part: part.to_owned(), by: Duration::from_nanos(ns) })
     }
 }
