@@ -105,9 +105,13 @@ struct Common {
     json: Option<PathBuf>,
 }
 
+// A number below 0 is out of range, not an option that does not exist.
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 struct Run {
-    /// A network, workload and scheme of your own (docs/fabric.md); options are what differs
+    /// A network, workload and scheme of your own (docs/fabric.md)
+    ///
+    /// It says how many hosts there are, and their load. Other options are what differs.
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
@@ -157,9 +161,13 @@ struct Run {
     common: Common,
 }
 
+// A number below 0 is out of range, not an option that does not exist.
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 struct Compare {
-    /// A network and workload of your own (docs/fabric.md); options are what differs
+    /// A network and workload of your own (docs/fabric.md)
+    ///
+    /// It says how many hosts there are, and their load. Other options are what differs.
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Numbers of hosts: of 16, 64, 256, 1024 and 4096
@@ -171,9 +179,13 @@ struct Compare {
     common: Common,
 }
 
+// A number below 0 is out of range, not an option that does not exist.
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 struct Sweep {
-    /// A network and workload of your own (docs/fabric.md); options are what differs
+    /// A network and workload of your own (docs/fabric.md)
+    ///
+    /// It says how many hosts there are, and their load. Other options are what differs.
     #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
     file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
