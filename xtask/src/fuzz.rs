@@ -23,14 +23,14 @@ pub const STREAMS_SECONDS: u64 = 60;
 /// Plays a hostile peer of byte streams from `seed` on.
 pub fn run_streams(seed: u64, seconds: Option<u64>) -> Result<()> {
     setup::implied(setup::BUILD)?;
-    repo::run(streams(seed, seconds.unwrap_or(STREAMS_SECONDS)))
+    let test = cargo(&["test", "--profile", CHECKED, "-p", "srnic-streams"]);
+    repo::run(streams(test, seed, seconds.unwrap_or(STREAMS_SECONDS)))
 }
 
-/// A hostile peer of byte streams for so many seconds, from `seed` on.
-pub fn streams(seed: u64, seconds: u64) -> Command {
-    let mut command =
-        cargo(&["test", "--profile", CHECKED, "-p", "srnic-streams", "--test", "hostile", "--"]);
-    command.args(["--ignored", "--exact", "anything_for_a_while", "--nocapture"]);
-    command.env("SRNIC_FUZZ_SEED", seed.to_string()).env("SRNIC_FUZZ_SECONDS", seconds.to_string());
-    command
+/// What `cargo test` builds of its package, with a hostile peer of streams for so many seconds,
+/// from `seed` on.
+pub fn streams(mut test: Command, seed: u64, seconds: u64) -> Command {
+    test.args(["--test", "hostile", "--", "--ignored", "--exact", "anything_for_a_while", "--nocapture"]);
+    test.env("SRNIC_FUZZ_SEED", seed.to_string()).env("SRNIC_FUZZ_SECONDS", seconds.to_string());
+    test
 }

@@ -1,48 +1,15 @@
-//! `cargo xtask test`: each crate tested as it is used, then all of them together.
+//! `cargo xtask test`: the whole workspace in one build, what builds without DPDK, and models.
 
 use std::process::Command;
 
 use crate::error::Result;
 use crate::lint::EVERY_FEATURE;
-use crate::repo::{self, CHECKED, RELEASE, cargo};
+use crate::repo::{self, CHECKED, cargo};
 use crate::steps::Steps;
 use crate::{demo, fuzz, packages, setup, sim};
 
-/// Crates that are tested alone, in the order of their dependencies, with the arguments that select
-/// them.
-///
-/// Building the workspace unifies features, so a crate that builds only there would go unseen; and
-/// what has no DPDK in it is what users' own tests run on.
-const ALONE: &[(&str, &[&str])] = &[
-    ("wire", &["-p", "srnic-wire"]),
-    // Optimised: what the compiler makes of its loops decides how often a byte is read. As tests
-    // are compiled otherwise, it runs with the whole workspace.
-    ("icrc", &["-p", "srnic-icrc", "--profile", CHECKED]),
-    ("cc-dctcp", &["-p", "cc-dctcp"]),
-    ("sr-recovery", &["-p", "sr-recovery"]),
-    ("rdma-cm", &["-p", "rdma-cm"]),
-    ("datapath without dpdk", &["-p", "srnic-datapath", "--no-default-features", "--config", OPTIMISED]),
-    // The rest of it is the same code, and was just run.
-    ("datapath's dpdk ports", &["-p", "srnic-datapath", "--features", "dpdk", "--lib", "port::dpdk"]),
-    ("simnet", &["-p", "srnic-simnet", "--config", OPTIMISED]),
-    // What goes over every port; the whole workspace has the rest again, and everything was
-    // compiled by lint.
-    ("verbs-api without dpdk", WITHOUT_DPDK),
-    // Optimised: it lives on the number of schedules that it gets through.
-    ("model", &["-p", "srnic-model", "--profile", CHECKED]),
-    // Optimised: simulated time is bought with instructions.
-    ("fabric", &["-p", "srnic-fabric", "--profile", CHECKED]),
-    ("workload", &["-p", "srnic-workload", "--features", "planted", "--profile", CHECKED]),
-    (
-        "incast of streams",
-        &["-p", "srnic-tests", "--profile", CHECKED, "--test", "incast", "--", "--ignored"],
-    ),
-];
-
-/// What has the engine optimised, with all assertions.
-const OPTIMISED: &str = "tests/simnet/optimised.toml";
-
-/// Tests of verbs-api over ports that need no DPDK.
+/// Tests of verbs-api over ports that need no DPDK. The whole workspace has the rest again, and
+/// lint compiles everything.
 const WITHOUT_DPDK: &[&str] = &[
     "-p",
     "verbs-api",
@@ -54,19 +21,6 @@ const WITHOUT_DPDK: &[&str] = &[
     "engines",
     "--test",
     "pair",
-];
-
-/// Members of the workspace to whose tests the others add nothing: the run alone says it all.
-const SAID: &[&str] = &[
-    "srnic-wire",
-    "cc-dctcp",
-    "sr-recovery",
-    "rdma-cm",
-    "srnic-datapath",
-    "srnic-simnet",
-    "srnic-model",
-    "srnic-fabric",
-    "srnic-workload",
 ];
 
 /// Members whose dependencies take longer to build than their tests take: lint compiles them, and
@@ -146,21 +100,19 @@ impl LongRun {
 /// All tests; `all` adds those marked `#[ignore]` because they are long.
 pub fn run(all: bool) -> Result<()> {
     setup::implied(setup::TESTS)?;
+    let built = repo::target_directory()?.join(CHECKED);
     let mut steps = Steps::default();
-    for (name, args) in ALONE {
-        steps.command(name, test(args));
+    steps.command("workspace", everything(all, &[]));
+    steps.command("incast of streams", everything(all, &["--test", "incast", "--", "--ignored"]));
+    steps.command("hostile peer of streams", fuzz::streams(everything(all, &[]), 1, fuzz::STREAMS_SECONDS));
+    if all {
+        steps.command("swarm", sim::optimised(1, SWARM_SEEDS.1));
+    } else {
+        steps.command("swarm", sim::swarm(Command::new(built.join("swarm")), 1, SWARM_SEEDS.0));
     }
-    for (package, features) in LOOM {
-        steps.command(&format!("{package} under loom"), loom(package, features));
-    }
-    let mut workspace = vec!["--workspace"];
-    workspace.extend(EVERY_FEATURE);
-    let heavy: &[&str] = if all { &[] } else { HEAVY };
-    workspace.extend(SAID.iter().chain(heavy).flat_map(|member| ["--exclude", *member]));
-    steps.command("workspace", test(&workspace));
-    let (seeds, profile) = if all { (SWARM_SEEDS.1, RELEASE) } else { (SWARM_SEEDS.0, CHECKED) };
-    steps.command("swarm", sim::swarm(1, seeds, profile));
-    steps.command("hostile peer of streams", fuzz::streams(1, fuzz::STREAMS_SECONDS));
+    // What users' own tests run on.
+    steps.command("verbs-api without dpdk", test(&[&["--profile", CHECKED], WITHOUT_DPDK].concat()));
+    steps.command("loom", loom());
     if all {
         steps.check("packages of the tools, too", packages::check_all);
         for long in LONG {
@@ -168,8 +120,19 @@ pub fn run(all: bool) -> Result<()> {
         }
     }
     // Last: from here on Ctrl-C is remembered instead of ending us at once.
-    steps.check("demo", || demo::run(demo::Source::SMALL, demo::Programs::Built(CHECKED)));
+    steps.check("demo", || demo::run(demo::Source::SMALL, demo::Programs::In(&built)));
     steps.finish()
+}
+
+/// Tests of the workspace, optimised, with all assertions. Each call selects what each other does,
+/// so that nothing is built twice: Cargo unifies the features of what is selected. That a member
+/// builds without the others is for lint to say, which makes packages of them.
+fn everything(all: bool, arguments: &[&str]) -> Command {
+    let mut command = test(&["--profile", CHECKED, "--workspace"]);
+    command.args(EVERY_FEATURE);
+    let heavy: &[&str] = if all { &[] } else { HEAVY };
+    command.args(heavy.iter().flat_map(|member| ["--exclude", *member])).args(arguments);
+    command
 }
 
 /// `cargo test`, and not nextest: a fresh machine has only the former, and it runs the doc tests.
@@ -185,14 +148,12 @@ fn test(args: &[&str]) -> Command {
     command
 }
 
-/// What has models for loom, and with which features.
-const LOOM: [(&str, &[&str]); 2] = [("srnic-datapath", &["--no-default-features"]), ("sr-recovery", &[])];
-
-/// The models of a package, in a target directory of their own: the flag would have everything
-/// built again.
-fn loom(package: &str, features: &[&str]) -> Command {
-    let mut command = cargo(&["test", "-p", package, "--lib", "loom_"]);
-    command.args(features);
+/// The models for loom, in a target directory of their own: the flag would have everything built
+/// again.
+fn loom() -> Command {
+    let packages = ["-p", "srnic-datapath", "-p", "sr-recovery"];
+    let mut command = cargo(&["test", "--no-fail-fast", "--no-default-features", "--lib"]);
+    command.args(packages).arg("loom_");
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", repo::root().join("target/loom"));
     command
 }
@@ -219,13 +180,6 @@ mod tests {
                 source.split_once(&format!("fn {}()", long.test)).expect("the function of a long run");
             let attributes = before.rsplit("\n\n").next().unwrap_or_default();
             assert!(attributes.contains("#[ignore"), "{} runs anyway", long.test);
-        }
-    }
-
-    #[test]
-    fn what_was_run_alone_is_a_member_and_not_run_twice() {
-        for member in SAID {
-            assert!(ALONE.iter().any(|(_, args)| args.contains(member)), "{member} is not tested at all");
         }
     }
 }

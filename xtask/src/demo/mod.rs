@@ -47,14 +47,14 @@ impl<'a> Source<'a> {
 pub enum Programs<'a> {
     /// That of a directory; nothing is built.
     In(&'a Path),
-    /// That of the sources, built with a profile.
-    Built(&'a str),
+    /// That of the sources, which is built as users are given it.
+    Built,
 }
 
 impl<'a> Programs<'a> {
-    /// That of a directory, or else the one that users are given.
+    /// That of a directory, or else of the sources.
     pub fn of(directory: Option<&'a Path>) -> Self {
-        directory.map_or(Self::Built(RELEASE), Self::In)
+        directory.map_or(Self::Built, Self::In)
     }
 }
 
@@ -62,7 +62,7 @@ impl<'a> Programs<'a> {
 pub fn run(source: Source<'_>, programs: Programs<'_>) -> Result<()> {
     let tools = match programs {
         Programs::In(directory) => Tools::in_directory(directory),
-        Programs::Built(profile) => Tools::build(profile)?,
+        Programs::Built => Tools::build(RELEASE)?,
     };
     interrupt::catch()?;
     let scratch = Scratch::new()?;
