@@ -60,6 +60,17 @@ pub enum FileError {
     /// The knots are no distribution.
     #[error("sizes: {0}")]
     Sizes(#[from] SizesError),
+    /// The scheme has no such thing.
+    #[error("[host] {keys}: {scheme} has no such thing; leave it out, or take another scheme")]
+    Unused {
+        /// The keys that it leaves out of account.
+        keys: String,
+        /// The scheme that the file names.
+        scheme: &'static str,
+    },
+    /// Many messages, and nobody says of how many bytes.
+    #[error("[host] messages needs message_bytes: without it a flow is one message")]
+    Messages,
     /// The workload does not fit the network.
     #[error("[[workload]]: {0}")]
     Workload(#[from] WorkloadError),
@@ -94,7 +105,10 @@ enum WorkloadFile {
 
 /// How long flows or messages are, as files say it.
 #[derive(Clone, PartialEq, Deserialize, Serialize, Debug)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "sizes must be a number of bytes, \"cache-follower\", or knots such as [[100, 0], [1000, 1]]"
+)]
 pub enum SizesFile {
     /// All have so many bytes.
     Bytes(u32),
@@ -114,6 +128,9 @@ struct FlowFile {
     at_us: u64,
 }
 
+/// What sizes may be.
+const SIZES: [&str; 3] = ["\"cache-follower\"", "a number of bytes", "knots such as [[100, 0], [1000, 1]]"];
+
 /// The plan that a file describes.
 ///
 /// # Errors
@@ -130,17 +147,22 @@ pub fn plan(text: &str) -> Result<Plan, FileError> {
     let micros = |micros: Option<u64>, else_: Ps| micros.map_or(else_, microseconds);
     plan.seed = file.seed.unwrap_or(plan.seed);
     plan.time = micros(file.time_us, plan.time);
-    plan.warm_up = micros(file.warm_up_us, plan.warm_up);
     plan.drain = micros(file.drain_us, plan.drain);
     if !file.workload.is_empty() {
         plan.workloads = file.workload.into_iter().map(WorkloadFile::workload).collect::<Result<_, _>>()?;
     }
+    let is_at_once = plan.workloads.iter().all(Workload::is_at_once);
+    plan.warm_up = micros(file.warm_up_us, if is_at_once { Ps(0) } else { plan.warm_up });
     if plan.workloads.len() > usize::from(u8::MAX) {
         return Err(FileError::Workloads);
     }
     file.host.change(&mut plan)?;
     file.switch.change(&mut plan)?;
-    plan.check()?;
+    let unused = plan.unused();
+    // A file without a scheme serves all, and may have keys of each.
+    if file.scheme.is_some() && !unused.is_empty() {
+        return Err(FileError::Unused { keys: unused.join(", "), scheme: scheme.name() });
+    }
     Ok(plan)
 }
 
@@ -191,7 +213,7 @@ impl SizesFile {
         match self {
             Self::Bytes(bytes) => Ok(Sizes::all(positive("sizes", bytes)?)),
             Self::Name(name) if name == "cache-follower" => Ok(Sizes::CACHE_FOLLOWER),
-            Self::Name(name) => Err(unknown("sizes", &name, ["cache-follower", "bytes", "knots"])),
+            Self::Name(name) => Err(unknown("sizes", &name, SIZES)),
             Self::Knots(knots) => Ok(Sizes::of_knots(knots)?),
         }
     }
@@ -204,6 +226,11 @@ mod tests {
 
     fn refused(text: &str) -> String {
         plan(text).expect_err("refused").to_string()
+    }
+
+    /// Of a file that is a plan, why it cannot be played.
+    fn unplayable(text: &str) -> String {
+        plan(text).expect("a plan").check().expect_err("refused").to_string()
     }
 
     #[test]
@@ -269,6 +296,38 @@ mod tests {
         assert_eq!((plan.scheme, plan.topology.hosts(), plan.workloads.len()), (Scheme::Srnic, 16, 1));
     }
 
+    /// A flow that would not begin, and a run in which nothing is measured, are refused. Where all
+    /// flows begin with the run there is no warm-up.
+    #[test]
+    fn times_fit_the_workload() {
+        let file =
+            |head: &str, workload: &str| format!("{head}\ntopology.hosts = 16\n[[workload]]\n{workload}");
+        let permutation = file("", "kind = 'permutation'\nbytes = 9");
+        assert_eq!(plan(&permutation).expect("a plan").warm_up, Ps(0));
+        assert_eq!(plan(&permutation).expect("a plan").check(), Ok(()));
+        let short = unplayable(&file("time_us = 100", "kind = 'poisson'\nload = 0.1"));
+        assert!(short.contains("warm-up of 100 us") && short.contains("time_us"), "{short}");
+        let flow = |at| format!("kind = 'flows'\nflows = [{{ from = 0, to = 1, bytes = 1, at_us = {at} }}]");
+        let late = unplayable(&file("", &flow(1000)));
+        assert!(late.contains("host 0 begins at 1000 us"), "{late}");
+        assert_eq!(plan(&file("", &flow(999))).expect("a plan").check(), Ok(()));
+    }
+
+    /// A file may have what its scheme leaves out of account only if it names no scheme.
+    #[test]
+    fn keys_of_other_hosts_are_refused() {
+        let file = |scheme: &str, keys: &str| format!("{scheme}\ntopology.hosts = 16\n[host]\n{keys}");
+        let engine = "congestion = 'swift'\nrecovery_contexts = 1";
+        let of_models = refused(&file("scheme = 'cx6'", engine));
+        assert!(of_models.contains("congestion, recovery_contexts: cx6 has no such"), "{of_models}");
+        assert!(
+            refused(&file("scheme = 'srnic'", "control = 'line'\nmtu = 4096")).contains("control: srnic")
+        );
+        for (scheme, keys) in [("scheme = 'srnic'", engine), ("", engine), ("", "control = 'line'")] {
+            assert!(plan(&file(scheme, keys)).is_ok(), "{scheme} {keys}");
+        }
+    }
+
     /// Engines have the recovery contexts of the engine's default where they are few, unless a file
     /// says otherwise.
     #[test]
@@ -287,10 +346,13 @@ mod tests {
         assert!(refused("topology.hosts = 16\nshceme = 'srnic'").contains("shceme"));
         assert!(refused("topology.hosts = 16\nscheme = 'tcp'").contains("one of srnic, "));
         assert!(refused("topology.hosts = 17").contains("16, 64, 256, 1024 or 4096"));
-        assert!(
-            refused("[topology]\nhosts = 16\n[[workload]]\nkind = 'poisson'\nload = 2.0")
-                .contains("at most 1")
-        );
+        let workload = |keys: &str| format!("[topology]\nhosts = 16\n[[workload]]\n{keys}");
+        assert!(unplayable(&workload("kind = 'poisson'\nload = 2.0")).contains("at most 1"));
+        for sizes in ["'bytes'", "'knots'", "-1", "[1, 2]"] {
+            let wrong = refused(&workload(&format!("kind = 'poisson'\nload = 0.5\nsizes = {sizes}")));
+            assert!(wrong.contains("\"cache-follower\", "), "{sizes}: {wrong}");
+            assert!(wrong.contains("[[100, 0], [1000, 1]]"), "{sizes}: {wrong}");
+        }
         assert!(
             refused("[topology]\nhosts = 16\n[[workload]]\nkind = 'permutation'\nbytes = 0")
                 .contains("bytes must not be 0")
@@ -303,6 +365,7 @@ mod tests {
         assert!(link("between = ['h0', 's0']\ngbps = 100").contains("host 1 has 0 links"));
         assert!(link("between = ['h0-1', 's0']\ngbps = 100\nloss = 1.5").contains("from 0 up to 1"));
         assert!(refused("[topology]\nhosts = 16\n[host]\nmtu = 1000").contains("one of 256, 512"));
+        assert!(refused("[topology]\nhosts = 16\n[host]\nmessages = 4").contains("needs message_bytes"));
         assert!(refused("[topology]\nhosts = 16\n[host]\nwindow = 0").contains("from 1 to"));
         let contexts = "topology.hosts = 16\n[host]\nrecovery_contexts = 0";
         assert!(refused(contexts).contains("recovery_contexts must not be 0"));

@@ -140,12 +140,46 @@ impl Plan {
         host
     }
 
-    /// Says whether its workloads fit its network, and what they have in common.
+    /// Says whether its workloads fit its network and its times.
     ///
     /// # Errors
     /// [`WorkloadError`].
     pub fn check(&self) -> Result<(), WorkloadError> {
-        self.workloads.iter().try_for_each(|workload| workload.check(self.topology.hosts()))
+        self.workloads.iter().try_for_each(|workload| workload.check(self.topology.hosts()))?;
+        let micros = |time: Ps| time.0 / 1_000_000;
+        if let Some((from, at)) = self.workloads.iter().find_map(|workload| workload.late(self.time)) {
+            let (at_us, time_us) = (micros(at), micros(self.time));
+            return Err(WorkloadError::Late { from, at_us, time_us });
+        }
+        if self.warm_up >= self.time {
+            let (warm_up_us, time_us) = (micros(self.warm_up), micros(self.time));
+            return Err(WorkloadError::WarmUp { warm_up_us, time_us });
+        }
+        Ok(())
+    }
+
+    /// The changes that its hosts would leave out of account, as files name them: those of the
+    /// engine where hosts are models, and the other way.
+    #[must_use]
+    pub fn unused(&self) -> Vec<&'static str> {
+        let changes = &self.changes;
+        let of_the_engine = [
+            ("congestion", changes.congestion.is_some()),
+            ("recovery", changes.recovery.is_some()),
+            ("rtt_reference_ns", changes.tuning.is_some()),
+            ("recovery_contexts", changes.recovery_contexts.is_some()),
+            ("message_bytes", changes.messages.is_some()),
+        ];
+        let of_models = [
+            ("control", changes.control.is_some()),
+            ("notify_gap_us", changes.notify_gap.is_some()),
+            ("cut_gap_us", changes.cut_gap.is_some()),
+        ];
+        let others = match self.scheme.host(self.window) {
+            HostConfig::Engine(_) => &of_models[..],
+            HostConfig::Model(_) => &of_the_engine[..],
+        };
+        others.iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| *name).collect()
     }
 
     fn switch(&self) -> SwitchConfig {

@@ -75,14 +75,34 @@ pub enum WorkloadError {
     #[error("{0} senders are more than the other hosts, which are {1}")]
     Senders(u32, u32),
     /// Nobody to send to.
-    #[error("the network has one host; a workload needs two")]
-    Alone,
+    #[error("a workload needs two hosts; the network has {0}")]
+    Alone(u32),
     /// A load that is none.
     #[error("a load must be above 0 and at most 1")]
     Load,
     /// A time that is none.
     #[error("the time from one incast to the next must not be 0")]
     Every,
+    /// A flow that would never begin.
+    #[error(
+        "a flow of host {from} begins at {at_us} us, after the {time_us} us in which flows begin (time_us)"
+    )]
+    Late {
+        /// The host that would begin it.
+        from: u32,
+        /// When, in microseconds.
+        at_us: u64,
+        /// The time in which flows begin, in microseconds.
+        time_us: u64,
+    },
+    /// Nothing would be measured.
+    #[error("the warm-up of {warm_up_us} us must end before the {time_us} us in which flows begin (time_us)")]
+    WarmUp {
+        /// The warm-up, in microseconds.
+        warm_up_us: u64,
+        /// The time in which flows begin, in microseconds.
+        time_us: u64,
+    },
 }
 
 impl Workload {
@@ -93,7 +113,7 @@ impl Workload {
     pub fn check(&self, hosts: u32) -> Result<(), WorkloadError> {
         let exists = |host| if host < hosts { Ok(()) } else { Err(WorkloadError::Host(host, hosts)) };
         match self {
-            _ if hosts < 2 => Err(WorkloadError::Alone),
+            _ if hosts < 2 => Err(WorkloadError::Alone(hosts)),
             Self::Poisson { load, .. } if !(*load > 0.0 && *load <= 1.0) => Err(WorkloadError::Load),
             Self::Incast { every: Ps(0), .. } => Err(WorkloadError::Every),
             Self::Incast { senders, .. } if *senders >= hosts => {
@@ -106,6 +126,18 @@ impl Workload {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Whether all its flows begin with the run.
+    #[must_use]
+    pub const fn is_at_once(&self) -> bool {
+        matches!(self, Self::Permutation { .. } | Self::AllToAll { .. })
+    }
+
+    /// The first of its flows that begins only when the run's `time` is over.
+    pub(crate) fn late(&self, time: Ps) -> Option<(u32, Ps)> {
+        let Self::Flows(flows) = self else { return None };
+        flows.iter().find(|(_, flow)| flow.at >= time).map(|(from, flow)| (*from, flow.at))
     }
 
     /// Bytes of its largest flow.
@@ -326,7 +358,7 @@ mod tests {
         let incast = |senders, to| Workload::Incast { to, senders, bytes: 1, every: Ps(1) };
         assert_eq!(incast(4, 0).check(4), Err(WorkloadError::Senders(4, 3)));
         assert_eq!(incast(3, 4).check(4), Err(WorkloadError::Host(4, 4)));
-        assert_eq!(Workload::AllToAll { bytes: 1 }.check(1), Err(WorkloadError::Alone));
+        assert_eq!(Workload::AllToAll { bytes: 1 }.check(1), Err(WorkloadError::Alone(1)));
         let flow = Flow { at: Ps(0), to: 1, bytes: 1, workload: 0 };
         assert_eq!(Workload::Flows(vec![(1, flow)]).check(4), Err(WorkloadError::Itself(1)));
         assert_eq!(Workload::Poisson { sizes: Sizes::all(1), load: 0.0 }.check(4), Err(WorkloadError::Load));

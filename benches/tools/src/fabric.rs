@@ -10,22 +10,21 @@ use crate::error::{Error, Result};
 use crate::output;
 use crate::perf::cli::Recovery;
 use crate::{interrupt, program};
-use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Parser, Subcommand};
-use cost::{Cost, Meter};
+use cost::Meter;
 use datapath::engine::WINDOW_LIMIT;
 use datapath::qp::attr::CongestionTuning;
 use indicatif::{ProgressBar, ProgressStyle};
-use rows::Rows;
+use rows::{Played, Rows};
 use srnic_fabric::clock::Ps;
 use srnic_fabric::file;
 use srnic_fabric::host::{HostConfig, HostError};
 use srnic_fabric::plan::{Changes, Plan};
 use srnic_fabric::scheme::Scheme;
-use srnic_fabric::summary::Row;
 use srnic_fabric::topology::FatTree;
 use srnic_fabric::workload::{Sizes, Workload};
 use std::num::NonZero;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -65,25 +64,32 @@ enum Part {
 }
 
 /// What all runs of a command have.
+// A number below 0 is out of range, not an option that does not exist.
 #[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
 struct Common {
+    /// A network, workload and, for run, scheme of your own (docs/fabric.md)
+    ///
+    /// It says how many hosts there are, and their load. Other options are what differs.
+    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
+    file: Option<PathBuf>,
     /// Part of a host's link that its flows take
     #[arg(long, default_value_t = 0.7, value_parser = load)]
     load: f64,
     /// Microseconds of virtual time in which flows begin
     ///
     /// 1,000 if neither this nor a file says.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_parser = within::<u64>(1..=MOST_US))]
     time: Option<u64>,
     /// Microseconds at the beginning whose flows are not counted
     ///
-    /// 100 if neither this nor a file says.
-    #[arg(long)]
+    /// If neither this nor a file says: 100, or 0 where all flows begin with the run.
+    #[arg(long, value_parser = within::<u64>(0..=MOST_US))]
     warm_up: Option<u64>,
     /// Microseconds after the last flow began in which flows may still end
     ///
     /// 100,000 if neither this nor a file says.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    #[arg(long, value_parser = within::<u64>(0..=MOST_US))]
     drain: Option<u64>,
     /// Everything random comes from it
     ///
@@ -93,27 +99,20 @@ struct Common {
     /// Packets in the network at most, a flow; CX-6 has no such limit
     ///
     /// 160 if neither this nor a file says. Models with selective repeat have at most 256.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(WINDOW_LIMIT)))]
+    #[arg(long, value_parser = within::<u16>(1..=u64::from(WINDOW_LIMIT)))]
     window: Option<u16>,
     /// Threads that play a run; results do not depend on their number
     ///
     /// If it is not given: as many as there are CPUs, but each with at least 128 hosts.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_parser = within::<u16>(1..=256))]
     threads: Option<u16>,
     /// Writes the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-// A number below 0 is out of range, not an option that does not exist.
 #[derive(Args, Debug)]
-#[command(allow_negative_numbers = true)]
 struct Run {
-    /// A network, workload and scheme of your own (docs/fabric.md)
-    ///
-    /// It says how many hosts there are, and their load. Other options are what differs.
-    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
-    file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
     #[arg(long, default_value_t = 64, value_parser = hosts)]
     hosts: u32,
@@ -130,14 +129,14 @@ struct Run {
     recovery: Option<Recovery>,
     /// Nanoseconds of a round trip whose window grows as DCTCP's does; the windows of others grow
     /// so that long and short paths share alike
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", value_parser = within::<u32>(0..=u64::from(u32::MAX)))]
     rtt_reference: Option<u32>,
     /// Bytes that the queues of a switch share, if not the scheme's
-    #[arg(long, value_parser = bytes_of_buffer())]
+    #[arg(long, value_parser = within::<u64>(BUFFER))]
     buffer: Option<u64>,
     /// Bytes that wait before a 100 Gb/s link from which on packets are marked, if not the
     /// scheme's; four times as many before a 400 Gb/s link
-    #[arg(long, value_parser = bytes_of_mark())]
+    #[arg(long, value_parser = within::<u64>(0..=MARK))]
     mark: Option<u64>,
     /// Each packet takes a way of its own, instead of each flow
     #[arg(long)]
@@ -161,15 +160,8 @@ struct Run {
     common: Common,
 }
 
-// A number below 0 is out of range, not an option that does not exist.
 #[derive(Args, Debug)]
-#[command(allow_negative_numbers = true)]
 struct Compare {
-    /// A network and workload of your own (docs/fabric.md)
-    ///
-    /// It says how many hosts there are, and their load. Other options are what differs.
-    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
-    file: Option<PathBuf>,
     /// Numbers of hosts: of 16, 64, 256, 1024 and 4096
     #[arg(long, default_value = "64,256", value_parser = hosts, value_delimiter = ',')]
     hosts: Vec<u32>,
@@ -179,23 +171,16 @@ struct Compare {
     common: Common,
 }
 
-// A number below 0 is out of range, not an option that does not exist.
 #[derive(Args, Debug)]
-#[command(allow_negative_numbers = true)]
 struct Sweep {
-    /// A network and workload of your own (docs/fabric.md)
-    ///
-    /// It says how many hosts there are, and their load. Other options are what differs.
-    #[arg(value_name = "FILE", conflicts_with_all = ["hosts", "load"])]
-    file: Option<PathBuf>,
     /// Hosts: 16, 64, 256, 1024 or 4096
     #[arg(long, default_value_t = 64, value_parser = hosts)]
     hosts: u32,
     /// Bytes that the queues of a switch share
-    #[arg(long, default_value = "16777216,33554432,67108864", value_delimiter = ',', value_parser = bytes_of_buffer())]
+    #[arg(long, default_value = "16777216,33554432,67108864", value_delimiter = ',', value_parser = within::<u64>(BUFFER))]
     buffers: Vec<u64>,
     /// Bytes that wait before a 100 Gb/s link from which on packets are marked
-    #[arg(long, default_value = "49152,98304,196608", value_delimiter = ',', value_parser = bytes_of_mark())]
+    #[arg(long, default_value = "49152,98304,196608", value_delimiter = ',', value_parser = within::<u64>(0..=MARK))]
     marks: Vec<u64>,
     #[command(flatten)]
     schemes: Schemes,
@@ -211,13 +196,21 @@ struct Schemes {
 }
 
 /// Bytes of a switch's memory: from a few frames to 1 GiB.
-fn bytes_of_buffer() -> RangedU64ValueParser {
-    RangedU64ValueParser::new().range(10_000..=1 << 30)
-}
+const BUFFER: RangeInclusive<u64> = 10_000..=1 << 30;
+/// Bytes of a marking threshold at most.
+const MARK: u64 = 1 << 30;
+/// Microseconds of a run, or of a part of it, at most.
+const MOST_US: u64 = 10_000_000;
 
-/// Bytes of a marking threshold.
-fn bytes_of_mark() -> RangedU64ValueParser {
-    RangedU64ValueParser::new().range(..=1 << 30)
+/// Parses whole numbers of a range. What is none, such as -5, is told the range, too.
+fn within<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> std::result::Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let outside = || format!("it must be a whole number from {} to {}", range.start(), range.end());
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(outside)
+    }
 }
 
 fn hosts(text: &str) -> std::result::Result<u32, &'static str> {
@@ -252,8 +245,8 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 
 impl Common {
     /// What a file describes, or a fat tree; and what the command line has otherwise.
-    fn plan(&self, file: Option<&Path>, hosts: u32) -> Result<Plan> {
-        let plan = match file {
+    fn plan(&self, hosts: u32) -> Result<Plan> {
+        let plan = match self.file.as_deref() {
             Some(path) => read(path)?,
             None => figure(Scheme::Srnic, hosts, self.load)?,
         };
@@ -279,18 +272,23 @@ impl Common {
     /// Plays all plans one after the other, and tells of them; at Ctrl-C of what there is.
     fn play(&self, plans: &[Plan]) -> Result<()> {
         output::check_file(self.json.as_deref())?;
+        plans.iter().try_for_each(Plan::check).map_err(|error| match &self.file {
+            Some(path) => Error::Options(format!("{}: {error}", path.display())),
+            None => Error::Options(error.to_string()),
+        })?;
         let bar = progress(plans.iter().map(work).sum());
-        let (mut rows, mut before) = (Rows::default(), 0);
+        let (mut rows, mut before) = (Rows::new(plans.len()), 0);
         for plan in plans {
-            let (row, cost) = play(plan, self.threads(plan), (&bar, before))?;
+            let played = play(plan, self.threads(plan), (&bar, before))?;
             before += work(plan);
-            rows.push(plan, row, cost);
+            rows.push(plan, played);
             if interrupt::check().is_err() {
                 break;
             }
         }
         bar.finish_and_clear();
         output::line(rows.table())?;
+        rows.notes().try_for_each(output::line)?;
         if let Some(path) = &self.json {
             std::fs::write(path, format!("{:#}\n", rows.to_json())).map_err(Error::file("write", path))?;
         }
@@ -313,7 +311,7 @@ fn figure(scheme: Scheme, hosts: u32, load: f64) -> Result<Plan> {
 
 impl Run {
     fn plan(&self) -> Result<Plan> {
-        let mut plan = self.common.plan(self.file.as_deref(), self.hosts)?;
+        let mut plan = self.common.plan(self.hosts)?;
         plan.scheme = self.scheme.unwrap_or(plan.scheme);
         let changes = &mut plan.changes;
         changes.loss = self.loss;
@@ -352,10 +350,10 @@ impl Run {
 
 impl Compare {
     fn plans(&self) -> Result<Vec<Plan>> {
-        let sizes = if self.file.is_some() { &self.hosts[..1] } else { &self.hosts[..] };
+        let sizes = if self.common.file.is_some() { &self.hosts[..1] } else { &self.hosts[..] };
         let mut plans = Vec::new();
         for hosts in sizes {
-            let plan = self.common.plan(self.file.as_deref(), *hosts)?;
+            let plan = self.common.plan(*hosts)?;
             plans.extend(self.schemes.schemes.iter().map(|scheme| Plan { scheme: *scheme, ..plan.clone() }));
         }
         Ok(plans)
@@ -369,7 +367,7 @@ impl Compare {
 impl Sweep {
     fn plans(&self) -> Result<Vec<Plan>> {
         let mut plans = Vec::new();
-        let plan = self.common.plan(self.file.as_deref(), self.hosts)?;
+        let plan = self.common.plan(self.hosts)?;
         for scheme in &self.schemes.schemes {
             for (pool, mark) in
                 self.buffers.iter().flat_map(|pool| self.marks.iter().map(move |mark| (pool, mark)))
@@ -392,22 +390,23 @@ fn work(plan: &Plan) -> u64 {
 }
 
 /// Plays one plan until it ends or Ctrl-C. `before` is the work of those before.
-fn play(plan: &Plan, threads: usize, (bar, before): (&ProgressBar, u64)) -> Result<(Row, Cost)> {
+fn play(plan: &Plan, threads: usize, (bar, before): (&ProgressBar, u64)) -> Result<Played> {
     let refused = |error: HostError| Error::Options(error.to_string());
-    plan.check().map_err(|error| Error::Options(error.to_string()))?;
     let meter = Meter::start();
     let mut fabric = plan.fabric(plan.config(), threads).map_err(refused)?;
     let hosts = plan.topology.hosts();
+    let mut is_whole = true;
     let rates = plan
         .play(&mut fabric, |fabric| {
             bar.set_position(before + fabric.now().min(plan.time).0 / 1_000_000 * u64::from(hosts));
             let (name, flows, left) = (plan.scheme.name(), fabric.flows.len(), fabric.unfinished());
             bar.set_message(format!("{name}, {hosts} hosts: {flows} flows, {left} under way"));
-            interrupt::check().is_ok()
+            is_whole = interrupt::check().is_ok();
+            is_whole
         })
         .map_err(refused)?;
-    let cost = meter.cost();
-    Ok((plan.sum_up(&fabric, &rates), cost))
+    let cut_off = (!is_whole).then(|| fabric.now());
+    Ok(Played { cost: meter.cost(), row: plan.sum_up(&fabric, &rates), cut_off })
 }
 
 /// The progress of all runs, in microseconds of a host.
@@ -435,6 +434,11 @@ mod tests {
         assert!(parse("fabric run --load 0").expect_err("refused").contains("above 0 and at most 1"));
         assert!(parse("fabric compare --schemes srnic,tcp").expect_err("refused").contains("cx6-lossy"));
         assert!(parse("fabric run --window 0").is_err());
+        for wrong in ["run --time -5", "sweep --time 0", "compare --time 10000001"] {
+            let refused = parse(&format!("fabric {wrong}")).expect_err("refused");
+            assert!(refused.contains("from 1 to 10000000"), "{wrong}: {refused}");
+        }
+        assert!(parse("fabric sweep --buffers -1").expect_err("refused").contains("from 10000 to"));
         assert!(plan("fabric run --hosts 4096 --load 1 --cc swift --recovery go-back-n").is_ok());
         let refused = plan("fabric run --scheme irn --cc swift").expect_err("refused");
         assert!(refused.to_string().contains("irn is a model"), "{refused}");
@@ -467,7 +471,7 @@ mod tests {
         let refused = plan(&format!("fabric run {}", path.display())).expect_err("refused").to_string();
         std::fs::remove_file(&path).expect("removed");
         assert_eq!((read.seed, read.scheme, read.warm_up), (9, Scheme::Cx6, Ps(0)));
-        let (row, _) = play(&read, 1, (&ProgressBar::hidden(), 0)).expect("runs");
+        let Played { row, .. } = play(&read, 1, (&ProgressBar::hidden(), 0)).expect("runs");
         assert_eq!((row.summary.flows, row.summary.unfinished), (16, 0));
         assert!(refused.contains(".toml: [topology] needs"), "{refused}");
         assert!(parse("fabric run x.toml --hosts 16").is_err());
@@ -477,9 +481,8 @@ mod tests {
     #[test]
     fn a_small_network_is_told_of() {
         let plan = plan("fabric run --hosts 16 --time 50 --warm-up 0").expect("a plan");
-        let mut rows = Rows::default();
-        let (row, cost) = play(&plan, 2, (&ProgressBar::hidden(), 0)).expect("runs");
-        rows.push(&plan, row, cost);
+        let mut rows = Rows::new(1);
+        rows.push(&plan, play(&plan, 2, (&ProgressBar::hidden(), 0)).expect("runs"));
         let (table, json) = (rows.table(), rows.to_json());
         let row = &json["rows"][0];
         for key in ["scheme", "hosts", "avg_fct_us", "p99_fct_us", "avg_slowdown", "unfinished", "hash"] {
@@ -491,5 +494,33 @@ mod tests {
         assert_eq!(json["hash"], row["hash"]);
         assert!(table.contains(row["hash"].as_str().expect("text")), "{table}");
         assert!(table.contains(&format!("{:.1}", row["avg_fct_us"].as_f64().expect("a number"))), "{table}");
+        assert_eq!((rows.notes().count(), json["interrupted"].as_bool()), (0, Some(false)));
+    }
+
+    /// Rows that Ctrl-C cut off, and rows without a flow, are no results, and say so.
+    #[test]
+    fn what_is_no_result_says_so() {
+        let plan = plan("fabric run --hosts 16 --time 50 --warm-up 0").expect("a plan");
+        let played = |plan: &Plan| play(plan, 1, (&ProgressBar::hidden(), 0)).expect("runs");
+        let mut rows = Rows::new(2);
+        rows.push(&plan, Played { cut_off: Some(Ps::from_ns(20_000)), ..played(&plan) });
+        let notes: Vec<_> = rows.notes().collect();
+        assert!(notes[0].contains("after 20 us") && notes[1].contains("1 of 2 runs"), "{notes:?}");
+        assert!(rows.table().ends_with("cut off"), "{}", rows.table());
+        let json = rows.to_json();
+        assert_eq!(
+            (json["interrupted"].as_bool(), json["rows"][0]["interrupted_at_us"].as_u64()),
+            (Some(true), Some(20))
+        );
+        let at_once = Plan { workloads: vec![Workload::Permutation { bytes: 1 }], warm_up: Ps(1), ..plan };
+        let mut rows = Rows::new(1);
+        rows.push(&at_once, played(&at_once));
+        let notes: Vec<_> = rows.notes().collect();
+        assert!(notes[0].contains("no flow began after the warm-up"), "{notes:?}");
+        let json = rows.to_json();
+        assert!(
+            json["avg_fct_us"].is_null() && json["rows"][0]["workloads"][0]["p99_fct_us"].is_null(),
+            "{json}"
+        );
     }
 }

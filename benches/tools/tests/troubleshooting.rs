@@ -139,7 +139,8 @@ fn a_packet_that_the_network_lost_is_told() {
     let text = explained(&Place::new("trouble-loss"), "fault:drop=data@100,dir=tx:");
     assert!(text.contains("network: 1 lost"), "{text}");
     let text = explained(&Place::new("trouble-no-loss"), "");
-    assert!(!text.contains(" lost"), "{text}");
+    // Acknowledgements that come when the client has left are lost in every run.
+    assert!(!text.contains("network:"), "{text}");
 }
 
 #[test]

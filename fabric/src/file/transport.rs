@@ -66,12 +66,13 @@ impl HostFile {
         if let Some(rtt_reference_ns) = self.rtt_reference_ns {
             changes.tuning = Some(CongestionTuning { rtt_reference_ns, ..CongestionTuning::default() });
         }
-        if let Some(bytes) = self.message_bytes {
-            changes.messages = Some((
-                positive("message_bytes", bytes)?,
-                positive("messages", self.messages.unwrap_or(128))?,
-            ));
-        }
+        changes.messages = match (self.message_bytes, self.messages) {
+            (None, None) => None,
+            (None, Some(_)) => return Err(FileError::Messages),
+            (Some(bytes), messages) => {
+                Some((positive("message_bytes", bytes)?, positive("messages", messages.unwrap_or(128))?))
+            }
+        };
         Ok(())
     }
 }

@@ -22,8 +22,13 @@ pub struct Wire {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum GraphError {
     /// There is no such host or switch.
-    #[error("{0} does not exist: hosts and switches are numbered from 0")]
-    Absent(Name),
+    #[error("{name} does not exist: there are {count}, numbered from 0")]
+    Absent {
+        /// Its name.
+        name: Name,
+        /// Hosts or switches that there are.
+        count: u32,
+    },
     /// A host must have one link.
     #[error("host {host} has {links} links; a host needs one, to a switch")]
     HostLinks {
@@ -35,6 +40,9 @@ pub enum GraphError {
     /// Two links join the same nodes.
     #[error("two links join {0} and {1}; give one link their rates together")]
     Twice(Name, Name),
+    /// A link joins a node to itself.
+    #[error("a link joins {0} to itself")]
+    Itself(Name),
     /// A link joins two hosts.
     #[error("a link joins {0} and {1}; between hosts there must be a switch")]
     NoSwitch(Name, Name),
@@ -204,17 +212,20 @@ fn check(hosts: u32, switches: u32, wires: &[Wire]) -> Result<(), GraphError> {
     let (mut of_host, mut seen) = (vec![0; hosts as usize], HashSet::new());
     for Wire { between: (one, two), .. } in wires {
         for node in [*one, *two] {
+            let absent = |count| GraphError::Absent { name: Name(node), count };
             match node {
-                Node::Host(host) if host < hosts => of_host[host as usize] += 1,
+                Node::Host(host) => *of_host.get_mut(host as usize).ok_or_else(|| absent(hosts))? += 1,
                 Node::Switch(switch) if switch < switches => {}
-                _ => return Err(GraphError::Absent(Name(node))),
+                Node::Switch(_) => return Err(absent(switches)),
             }
+        }
+        if one == two {
+            return Err(GraphError::Itself(Name(*one)));
         }
         if matches!((one, two), (Node::Host(_), Node::Host(_))) {
             return Err(GraphError::NoSwitch(Name(*one), Name(*two)));
         }
-        let new = one != two && seen.insert((*one, *two));
-        if !new || seen.contains(&(*two, *one)) {
+        if !seen.insert((*one, *two)) || seen.contains(&(*two, *one)) {
             return Err(GraphError::Twice(Name(*one), Name(*two)));
         }
     }
@@ -281,7 +292,9 @@ mod tests {
             let wires: Vec<_> = wires.iter().map(|(one, two)| wire(*one, *two)).collect();
             Graph::new(hosts, switches, &wires).expect_err("refused").to_string()
         };
-        assert!(refused(1, 1, &[(host(0), switch(1))]).contains("switch 1 does not exist"));
+        assert!(refused(1, 1, &[(host(0), switch(1))]).contains("switch 1 does not exist: there are 1"));
+        assert!(refused(1, 1, &[(host(7), switch(0))]).contains("host 7 does not exist: there are 1"));
+        assert!(refused(1, 1, &[(switch(0), switch(0))]).contains("switch 0 to itself"));
         assert!(refused(2, 1, &[(host(0), switch(0))]).contains("host 1 has 0 links"));
         assert!(refused(2, 0, &[(host(0), host(1))]).contains("there must be a switch"));
         assert!(refused(1, 1, &[(host(0), switch(0)), (switch(0), host(0))]).contains("two links join"));

@@ -102,7 +102,11 @@ impl Connecting {
             *patience = Some(patience.map_or(limit, |patience| patience.max(limit)));
         }
         let end = Instant::now().checked_add(limit);
-        match link.service.wait(&link.device, end, Awaited::Connection(link.id), |state| step(state, link)) {
+        let step = link
+            .service
+            .wait(&link.device, end, Awaited::Connection(link.id), |state| step(state, link))
+            .or_else(|| link.service.look(|state| last_step(state, link)));
+        match step {
             Some(step) => self.advance(step),
             None => Err(self.late(link, limit).into()),
         }
@@ -111,10 +115,6 @@ impl Connecting {
     fn late(&self, link: &Link, limit: Duration) -> ConnectionError {
         match self.end {
             End::Active(..) => {
-                let refusal = link.service.look(|state| state.manager.refusal(link.id).cloned());
-                if let Some(failure) = refusal {
-                    return ConnectionError::of(failure, link.peer.ip());
-                }
                 let why = link.service.obstacle(&link.device, link.peer.ip());
                 ConnectionError::Late { limit, why }
             }
@@ -172,6 +172,13 @@ fn step(state: &mut State, link: &Link) -> Option<Step> {
     }
 }
 
+/// The last step, when the program waits no longer: what has happened since it last looked, or the
+/// refusal after which the peer was asked again. One look has both, as the manager's own limit ends
+/// at about the same time.
+fn last_step(state: &mut State, link: &Link) -> Option<Step> {
+    step(state, link).or_else(|| state.manager.refusal(link.id).cloned().map(Step::Failed))
+}
+
 #[cfg(feature = "async")]
 impl Future for Connecting {
     /// The result of [`Connecting::poll`].
@@ -191,5 +198,39 @@ impl Future for Connecting {
             step => (step, None),
         });
         step.map_or(Poll::Pending, |step| Poll::Ready(self.advance(step)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cm::Connector;
+    use crate::device::Device;
+
+    /// A program that waits no longer hears of the refusal, a moment before the manager's own limit
+    /// and after it.
+    #[test]
+    fn a_refusal_is_said_on_both_sides_of_the_limit() {
+        let [here, there] = [(); 2].map(|()| Device::open("sim:refusals").expect("a device"));
+        // The connection manager of a host that listens answers for its other ports.
+        let _listener = crate::cm::Listener::bind(&there, 7471).expect("a listener");
+        let cq = here.create_cq(1).expect("a completion queue");
+        let pair = here.alloc_pd().queue_pair(&cq, &cq).build().expect("a queue pair");
+        let patience = Duration::from_secs(1);
+        let to = (there.ip(), 7472).into();
+        let connecting = Connector::new().patience(patience).connect(pair, to).expect("begun");
+        let link = connecting.link.as_ref().expect("it was not taken");
+        let is_refused = |step| matches!(step, Some(Step::Failed(Failure::Rejected { .. })));
+        let heard = || link.service.look(|state| state.manager.refusal(link.id).is_some());
+        while !heard() {
+            here.progress();
+            there.progress();
+        }
+        assert!(link.service.look(|state| step(state, link)).is_none(), "it is asked again");
+        assert!(is_refused(link.service.look(|state| last_step(state, link))), "before the limit");
+        while heard() {
+            here.progress();
+        }
+        assert!(is_refused(link.service.look(|state| last_step(state, link))), "after the limit");
     }
 }

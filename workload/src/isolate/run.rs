@@ -4,7 +4,7 @@ use super::reason::scarce;
 use super::{Matrix, Task};
 use crate::play::play;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// What came of a run.
@@ -27,34 +27,38 @@ impl Matrix {
 }
 
 /// Plays all runs of a matrix in so many threads. After each, `goes_on` is asked with how many are
-/// done; once it says no, those under way end and no other begins. What comes out does not depend
-/// on the number of threads.
-pub fn run(matrix: &Matrix, threads: usize, mut goes_on: impl FnMut(usize) -> bool) -> Vec<(Task, Played)> {
+/// done; once it says no, those under way end and no other begins. What comes out of a run does not
+/// depend on the number of threads.
+pub fn run(
+    matrix: &Matrix,
+    threads: usize,
+    goes_on: impl FnMut(usize) -> bool + Send,
+) -> Vec<(Task, Played)> {
     let tasks = matrix.tasks();
     // Relaxed: a counter and a flag that guard nothing else.
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut played: Vec<Option<Played>> = vec![None; tasks.len()];
-    thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..threads.max(1) {
-            let (sender, tasks, next, stop) = (sender.clone(), &tasks, &next, &stop);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(task) = tasks.get(number) else { break };
-                    if sender.send((number, matrix.play(*task))).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (done, (number, result)) in receiver.iter().enumerate() {
+    let state = Mutex::new((vec![None; tasks.len()], 0, goes_on));
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = tasks.get(number) else { break };
+            let result = matrix.play(*task);
+            // The thread that has played asks: it begins no other run before it has the answer.
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let (played, done, goes_on) = &mut *state;
             played[number] = result;
-            if !goes_on(done + 1) {
+            *done += 1;
+            if !goes_on(*done) {
                 stop.store(true, Ordering::Relaxed);
             }
         }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
     });
+    let (played, ..) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
     tasks.into_iter().zip(played).filter_map(|(task, played)| Some((task, played?))).collect()
 }

@@ -2,37 +2,72 @@
 
 use super::cost::Cost;
 use serde_json::{Map, Value, json};
+use srnic_fabric::clock::Ps;
 use srnic_fabric::plan::Plan;
 use srnic_fabric::summary::{Row, Summary};
 
+/// What came of a run.
+#[derive(Debug)]
+pub struct Played {
+    /// What it amounts to.
+    pub row: Row,
+    /// What it cost.
+    pub cost: Cost,
+    /// The virtual time at which Ctrl-C ended it; `None`: it came to its end.
+    pub cut_off: Option<Ps>,
+}
+
 /// The rows of a command's runs.
-#[derive(Debug, Default)]
-pub struct Rows(Vec<(Plan, Row, Cost)>);
+#[derive(Debug)]
+pub struct Rows {
+    rows: Vec<(Plan, Played)>,
+    wanted: usize,
+}
 
 const TITLES: &str = "scheme       hosts   buffer    mark   flows  avg FCT us  p99 FCT us  avg slowdown  p99 slowdown  \
                       goodput  dropped   marked  pauses  unfinished  failed  core s  M packets/s    GiB              hash";
 
 impl Rows {
+    /// Of a command that is to run so many networks.
+    #[must_use]
+    pub const fn new(wanted: usize) -> Self {
+        Self { rows: Vec::new(), wanted }
+    }
+
     /// A run has ended.
-    pub fn push(&mut self, plan: &Plan, row: Row, cost: Cost) {
-        self.0.push((plan.clone(), row, cost));
+    pub fn push(&mut self, plan: &Plan, played: Played) {
+        self.rows.push((plan.clone(), played));
+    }
+
+    /// What a reader of the table must know beside it.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        let (begun, wanted) = (self.rows.len(), self.wanted);
+        let fewer = (begun < wanted).then(|| format!("ended by Ctrl-C: {begun} of {wanted} runs were begun"));
+        self.rows.iter().flat_map(|(plan, played)| notes(plan, played)).chain(fewer)
+    }
+
+    /// Whether Ctrl-C ended a run, or all before the last had begun.
+    fn is_interrupted(&self) -> bool {
+        self.rows.len() < self.wanted || self.rows.iter().any(|(_, played)| played.cut_off.is_some())
     }
 
     /// A line for each.
     #[must_use]
     pub fn table(&self) -> String {
-        let lines = self.0.iter().map(|(plan, row, cost)| line(plan, row, cost));
+        let lines = self.rows.iter().map(|(plan, played)| line(plan, played));
         core::iter::once(TITLES.to_owned()).chain(lines).collect::<Vec<_>>().join("\n")
     }
 
-    /// An object with `rows`; if there is one, with what it has, too.
+    /// An object with `rows`, and whether Ctrl-C ended them. If there is one, it has what that has,
+    /// too.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let rows: Vec<_> = self.0.iter().map(|(plan, row, cost)| object(plan, row, cost)).collect();
+        let rows: Vec<_> = self.rows.iter().map(|(plan, played)| object(plan, played)).collect();
         let mut all = match &rows[..] {
             [Value::Object(one)] => one.clone(),
             _ => Map::new(),
         };
+        all.insert("interrupted".to_owned(), self.is_interrupted().into());
         all.insert("rows".to_owned(), rows.into());
         all.into()
     }
@@ -44,34 +79,68 @@ fn memory(plan: &Plan) -> (u64, u64) {
     (switch.pfc.map_or(switch.pool, |pfc| pfc.pool), switch.marks.from)
 }
 
+fn notes(plan: &Plan, Played { row, cut_off, .. }: &Played) -> Vec<String> {
+    let Row { hosts, summary, .. } = row;
+    let (name, micros) = (plan.scheme.name(), |time: Ps| time.0 / 1_000_000);
+    let cut = cut_off.map(|at| {
+        let (at, time) = (micros(at), micros(plan.time));
+        format!(
+            "{name}, {hosts} hosts: ended by Ctrl-C after {at} us, where flows begin for {time} us; \
+             this is not a result of the whole run"
+        )
+    });
+    let none = (summary.flows == 0 && cut_off.is_none()).then(|| {
+        let warm_up = micros(plan.warm_up);
+        format!(
+            "{name}, {hosts} hosts: no flow began after the warm-up of {warm_up} us, so there are no times; \
+             --warm-up 0 counts all flows"
+        )
+    });
+    cut.into_iter().chain(none).collect()
+}
+
+/// The times of flows that ended, in the order of the table and with the names of JSON; none
+/// without such a flow.
+fn times(summary: &Summary) -> [(&'static str, Option<f64>); 4] {
+    let has_ended = summary.flows > summary.unfinished + summary.failed;
+    [
+        ("avg_fct_us", summary.avg_fct_us),
+        ("p99_fct_us", summary.p99_fct_us),
+        ("avg_slowdown", summary.avg_slowdown),
+        ("p99_slowdown", summary.p99_slowdown),
+    ]
+    .map(|(name, value)| (name, has_ended.then_some(value)))
+}
+
 /// What became of the flows of one workload.
 fn workload(summary: &Summary, gbps: f64) -> Value {
-    json!({
+    let mut all = json!({
         "flows": summary.flows,
         "unfinished": summary.unfinished,
         "failed": summary.failed,
-        "avg_fct_us": summary.avg_fct_us,
-        "p99_fct_us": summary.p99_fct_us,
-        "avg_slowdown": summary.avg_slowdown,
-        "p99_slowdown": summary.p99_slowdown,
         "gbps": gbps,
-    })
+    });
+    times(summary).into_iter().for_each(|(name, value)| all[name] = value.into());
+    all
 }
 
 /// `M packets/s` is packets of data a second of one core.
-fn line(plan: &Plan, row: &Row, cost: &Cost) -> String {
+fn line(plan: &Plan, Played { row, cost, cut_off }: &Played) -> String {
     let Row { scheme, hosts, summary, switches, hash, .. } = row;
     let (buffer, mark) = memory(plan);
     let gib = cost.peak_bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{:.2}", gib(bytes)));
+    let [avg, p99, slowdown, p99_slowdown] = times(summary).map(|(_, value)| value);
+    let text = |value: Option<f64>, digits| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+    let cut = if cut_off.is_some() { "  cut off" } else { "" };
     format!(
-        "{:11} {hosts:6} {buffer:8} {mark:7} {:7} {:11.1} {:11.1} {:13.2} {:13.2} {:8.3} {:8} {:8} {:7} {:11} {:7} \
-         {:7.1} {:12.2} {gib:>6}  {hash:016x}",
+        "{:11} {hosts:6} {buffer:8} {mark:7} {:7} {:>11} {:>11} {:>13} {:>13} {:8.3} {:8} {:8} {:7} {:11} {:7} \
+         {:7.1} {:12.2} {gib:>6}  {hash:016x}{cut}",
         scheme.name(),
         summary.flows,
-        summary.avg_fct_us,
-        summary.p99_fct_us,
-        summary.avg_slowdown,
-        summary.p99_slowdown,
+        text(avg, 1),
+        text(p99, 1),
+        text(slowdown, 2),
+        text(p99_slowdown, 2),
         summary.goodput,
         switches.dropped,
         switches.marked,
@@ -87,11 +156,11 @@ fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
 
-fn object(plan: &Plan, row: &Row, cost: &Cost) -> Value {
+fn object(plan: &Plan, Played { row, cost, cut_off }: &Played) -> Value {
     let Row { scheme, hosts, summary, switches, hash, .. } = row;
     let (buffer, mark) = memory(plan);
     let workloads: Vec<_> = row.workloads.iter().map(|(summary, gbps)| workload(summary, *gbps)).collect();
-    json!({
+    let mut all = json!({
         "scheme": scheme.name(),
         "hosts": hosts,
         "time_us": plan.time.0 / 1_000_000,
@@ -101,10 +170,7 @@ fn object(plan: &Plan, row: &Row, cost: &Cost) -> Value {
         "flows": summary.flows,
         "unfinished": summary.unfinished,
         "failed": summary.failed,
-        "avg_fct_us": summary.avg_fct_us,
-        "p99_fct_us": summary.p99_fct_us,
-        "avg_slowdown": summary.avg_slowdown,
-        "p99_slowdown": summary.p99_slowdown,
+        "interrupted_at_us": cut_off.map(|at| at.0 / 1_000_000),
         "goodput": summary.goodput,
         "flow_gbps": summary.flow_gbps,
         "busiest": row.busiest,
@@ -120,5 +186,7 @@ fn object(plan: &Plan, row: &Row, cost: &Cost) -> Value {
         "passed": switches.passed,
         "pauses": switches.pauses,
         "hash": format!("{hash:016x}"),
-    })
+    });
+    times(summary).into_iter().for_each(|(name, value)| all[name] = value.into());
+    all
 }

@@ -1,5 +1,5 @@
 //! Which packet at one point is which at another, behind it on the way. Packets that are equal can
-//! only be told apart by their times.
+//! only be told apart by their times, and by their places among those of which nothing is in doubt.
 
 use super::stream::View;
 use std::collections::BTreeMap;
@@ -54,13 +54,19 @@ pub fn match_up(sent: &[Spot], seen: &[Spot]) -> Matched {
     for (index, spot) in seen.iter().enumerate() {
         classes.entry(spot.icrc).or_default().1.push(index);
     }
-    let way_ns = shortest_way(sent, seen, &classes);
+    let certain = certain(&classes);
+    let way_ns = certain.iter().map(|(from, to)| delay(&sent[*from], &seen[*to])).min();
+    let newest = newest_before(sent.len(), &certain);
     let mut matched =
         Matched { arrived: vec![None; sent.len()], origin: vec![None; seen.len()], ..Matched::default() };
     for (from, to) in classes.values() {
         let mut left = from.clone();
         for index in to.iter().rev() {
-            let can = |one: &usize| way_ns.is_none_or(|way| delay(&sent[*one], &seen[*index]) >= way);
+            // One that comes sooner than any other, and overtakes nothing, was only fast: a burst has
+            // one time.
+            let is_in_order = |one: usize| newest[one].is_none_or(|newest| newest < *index);
+            let is_in_time = |one: usize| way_ns.is_none_or(|way| delay(&sent[one], &seen[*index]) >= way);
+            let can = |one: &usize| is_in_time(*one) || is_in_order(*one);
             match left.iter().rposition(can) {
                 Some(at) => {
                     let one = left.remove(at);
@@ -79,15 +85,59 @@ fn delay(sent: &Spot, seen: &Spot) -> i128 {
     i128::from(seen.at_ns) - i128::from(sent.at_ns)
 }
 
-/// The shortest time that a packet took of which nothing is in doubt.
-fn shortest_way(
-    sent: &[Spot],
-    seen: &[Spot],
-    classes: &BTreeMap<u32, (Vec<usize>, Vec<usize>)>,
-) -> Option<i128> {
+/// The packets of which nothing is in doubt: their indexes at the first point and at the second.
+fn certain(classes: &BTreeMap<u32, (Vec<usize>, Vec<usize>)>) -> Vec<(usize, usize)> {
     let certain = classes.values().filter_map(|(from, to)| match (from.as_slice(), to.as_slice()) {
-        ([from], [to]) => Some(delay(&sent[*from], &seen[*to])),
+        ([from], [to]) => Some((*from, *to)),
         _ => None,
     });
-    certain.min()
+    certain.collect()
+}
+
+/// For each of `count` packets that were sent, the greatest index at the second point of those that
+/// were sent before it, as far as nothing is in doubt.
+fn newest_before(count: usize, certain: &[(usize, usize)]) -> Vec<Option<usize>> {
+    let mut arrived = vec![None; count];
+    certain.iter().for_each(|(from, to)| arrived[*from] = Some(*to));
+    let mut newest = None;
+    let before = |to: Option<usize>| {
+        let before = newest;
+        newest = newest.max(to);
+        before
+    };
+    arrived.into_iter().map(before).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets by their checksums and times, in the order of the capture.
+    fn point(packets: &[(u32, u64)]) -> Vec<Spot> {
+        let spot =
+            |(frame, (icrc, at_ns)): (u64, &(u32, u64))| Spot { frame, at_ns: *at_ns, icrc: *icrc, psn: 0 };
+        (0..).zip(packets).map(spot).collect()
+    }
+
+    /// What became of packets 1, 2, 3, where 1 is sent again behind 2.
+    fn sent() -> Vec<Spot> {
+        point(&[(1, 0), (2, 50_000), (1, 90_000), (3, 100_000)])
+    }
+
+    /// The receiver's clock is another, and it reads all that waits for it at one time: the resend
+    /// seems to be faster than any other.
+    #[test]
+    fn a_resend_that_was_fast_has_arrived() {
+        let matched = match_up(&sent(), &point(&[(1, 7), (2, 60_000), (1, 60_000), (3, 150_000)]));
+        assert_eq!(matched.arrived, [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!((matched.duplicated, matched.unsent), (vec![], vec![]));
+    }
+
+    /// What comes twice before anything else was there twice before it was sent again.
+    #[test]
+    fn a_copy_that_comes_before_the_resend_is_the_networks() {
+        let matched = match_up(&sent(), &point(&[(1, 7), (1, 8), (2, 60_000), (3, 150_000)]));
+        assert_eq!(matched.arrived, [Some(1), Some(2), None, Some(3)]);
+        assert_eq!(matched.duplicated, [0]);
+    }
 }
