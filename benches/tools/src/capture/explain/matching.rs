@@ -62,8 +62,8 @@ pub fn match_up(sent: &[Spot], seen: &[Spot]) -> Matched {
     for (from, to) in classes.values() {
         let mut left = from.clone();
         for index in to.iter().rev() {
-            // One that comes sooner than any other, and overtakes nothing, was only fast: a burst has
-            // one time.
+            // One that comes sooner than any other and overtakes nothing was only fast: a burst
+            // has one time.
             let is_in_order = |one: usize| newest[one].is_none_or(|newest| newest < *index);
             let is_in_time = |one: usize| way_ns.is_none_or(|way| delay(&sent[one], &seen[*index]) >= way);
             let can = |one: &usize| is_in_time(*one) || is_in_order(*one);
