@@ -5,10 +5,12 @@ mod network;
 mod transport;
 
 use crate::clock::Ps;
+use crate::limits;
 use crate::plan::Plan;
 use crate::scheme::Scheme;
 use crate::topology::GraphError;
-use crate::workload::{Flow, Sizes, SizesError, Workload, WorkloadError};
+use crate::workload::{Flow, Sizes, SizesError, Workload};
+use core::ops::RangeInclusive;
 use network::TopologyFile;
 use serde::{Deserialize, Serialize};
 use transport::{HostFile, SwitchFile};
@@ -36,8 +38,24 @@ pub enum FileError {
     #[error("\"{0}\" is no end of a link: write h0, s3, or h0-59 for many hosts")]
     End(String),
     /// A part that is none.
-    #[error("loss must be from 0 up to 1, not {0}")]
-    Loss(f64),
+    #[error("{what} must be from 0 up to 1, not {part}")]
+    Part {
+        /// Of what.
+        what: &'static str,
+        /// What was given.
+        part: f64,
+    },
+    /// Bounds of RED that are none.
+    #[error("[switch] red: until_bytes is {until}, below from_bytes, which is {from}")]
+    Red {
+        /// From how many bytes on packets are marked.
+        from: u64,
+        /// From how many bytes on as many are marked as ever.
+        until: u64,
+    },
+    /// Links have what a tree's keys say.
+    #[error("[topology] host_gbps, fabric_gbps and delay_ns are of trees: links have gbps and delay_ns each")]
+    OfTrees,
     /// A topology with too little or too much.
     #[error(
         "[topology] needs hosts = 16, 64, 256, 1024 or 4096; or hosts, switches and [[topology.links]]; or \
@@ -48,9 +66,18 @@ pub enum FileError {
     /// A window that is none.
     #[error("window must be from 1 to {0} packets")]
     Window(u16),
-    /// A size that is none.
-    #[error("{0} must not be 0")]
-    Zero(&'static str),
+    /// A number out of its range.
+    #[error("{what} must be from {least} to {most}, not {number}")]
+    Range {
+        /// Of what.
+        what: &'static str,
+        /// What was given.
+        number: u64,
+        /// The least that it may be.
+        least: u64,
+        /// The most that it may be.
+        most: u64,
+    },
     /// More than a number says.
     #[error("at most 255 workloads")]
     Workloads,
@@ -71,9 +98,6 @@ pub enum FileError {
     /// Many messages, and nobody says of how many bytes.
     #[error("[host] messages needs message_bytes: without it a flow is one message")]
     Messages,
-    /// The workload does not fit the network.
-    #[error("[[workload]]: {0}")]
-    Workload(#[from] WorkloadError),
 }
 
 #[derive(Deserialize, Debug)]
@@ -131,7 +155,8 @@ struct FlowFile {
 /// What sizes may be.
 const SIZES: [&str; 3] = ["\"cache-follower\"", "a number of bytes", "knots such as [[100, 0], [1000, 1]]"];
 
-/// The plan that a file describes.
+/// The plan that a file describes. Whether its workloads fit its network and its times is for
+/// [`Plan::check`] to say, once a caller has changed what it changes.
 ///
 /// # Errors
 /// [`FileError`].
@@ -144,21 +169,21 @@ pub fn plan(text: &str) -> Result<Plan, FileError> {
         }
     };
     let mut plan = Plan::new(scheme, file.topology.topology()?);
-    let micros = |micros: Option<u64>, else_: Ps| micros.map_or(else_, microseconds);
     plan.seed = file.seed.unwrap_or(plan.seed);
-    plan.time = micros(file.time_us, plan.time);
-    plan.drain = micros(file.drain_us, plan.drain);
+    plan.time = microseconds("time_us", file.time_us, limits::TIME_US)?.unwrap_or(plan.time);
+    plan.drain = microseconds("drain_us", file.drain_us, limits::PART_US)?.unwrap_or(plan.drain);
     if !file.workload.is_empty() {
         plan.workloads = file.workload.into_iter().map(WorkloadFile::workload).collect::<Result<_, _>>()?;
     }
     let is_at_once = plan.workloads.iter().all(Workload::is_at_once);
-    plan.warm_up = micros(file.warm_up_us, if is_at_once { Ps(0) } else { plan.warm_up });
+    let warm_up = microseconds("warm_up_us", file.warm_up_us, limits::PART_US)?;
+    plan.warm_up = warm_up.unwrap_or(if is_at_once { Ps(0) } else { plan.warm_up });
     if plan.workloads.len() > usize::from(u8::MAX) {
         return Err(FileError::Workloads);
     }
     file.host.change(&mut plan)?;
     file.switch.change(&mut plan)?;
-    let unused = plan.unused();
+    let unused = plan.unused(&plan.changes);
     // A file without a scheme serves all, and may have keys of each.
     if file.scheme.is_some() && !unused.is_empty() {
         return Err(FileError::Unused { keys: unused.join(", "), scheme: scheme.name() });
@@ -166,16 +191,41 @@ pub fn plan(text: &str) -> Result<Plan, FileError> {
     Ok(plan)
 }
 
-const fn microseconds(micros: u64) -> Ps {
-    Ps::from_ns(micros.saturating_mul(1000))
+/// A number of a range.
+fn within(what: &'static str, number: u64, range: RangeInclusive<u64>) -> Result<u64, FileError> {
+    let (least, most) = range.into_inner();
+    if (least..=most).contains(&number) {
+        Ok(number)
+    } else {
+        Err(FileError::Range { what, number, least, most })
+    }
+}
+
+/// A time in microseconds, if the file has it.
+fn microseconds(
+    what: &'static str,
+    micros: Option<u64>,
+    range: RangeInclusive<u64>,
+) -> Result<Option<Ps>, FileError> {
+    micros.map(|us| Ok(Ps::from_ns(within(what, us, range)? * 1000))).transpose()
+}
+
+/// A time in nanoseconds, if the file has it.
+fn nanoseconds(what: &'static str, ns: Option<u64>) -> Result<Option<Ps>, FileError> {
+    ns.map(|ns| within(what, ns, limits::DELAY_NS).map(Ps::from_ns)).transpose()
 }
 
 fn unknown<const N: usize>(what: &'static str, name: &str, choices: [&str; N]) -> FileError {
     FileError::Name { what, name: name.to_owned(), choices: choices.join(", ") }
 }
 
-const fn positive(what: &'static str, number: u32) -> Result<u32, FileError> {
-    if number == 0 { Err(FileError::Zero(what)) } else { Ok(number) }
+/// As [`within`], of what fits.
+fn small(what: &'static str, number: u32, range: RangeInclusive<u64>) -> Result<u32, FileError> {
+    within(what, number.into(), range).map(|_| number)
+}
+
+fn positive(what: &'static str, number: u32) -> Result<u32, FileError> {
+    small(what, number, 1..=u32::MAX.into())
 }
 
 impl WorkloadFile {
@@ -185,18 +235,17 @@ impl WorkloadFile {
                 let sizes = sizes.map_or(Ok(Sizes::CACHE_FOLLOWER), SizesFile::sizes)?;
                 Workload::Poisson { sizes, load }
             }
-            Self::Incast { to, senders, bytes, every_us } => Workload::Incast {
-                to,
-                senders,
-                bytes: positive("bytes", bytes)?,
-                every: microseconds(every_us),
-            },
+            Self::Incast { to, senders, bytes, every_us } => {
+                let every = microseconds("every_us", Some(every_us), limits::TIME_US)?.unwrap_or_default();
+                Workload::Incast { to, senders, bytes: positive("bytes", bytes)?, every }
+            }
             Self::Permutation { bytes } => Workload::Permutation { bytes: positive("bytes", bytes)? },
             Self::AllToAll { bytes } => Workload::AllToAll { bytes: positive("bytes", bytes)? },
             Self::Flows { flows } => {
                 let flow = |FlowFile { from, to, bytes, at_us }| {
                     let bytes = positive("bytes", bytes)?;
-                    Ok((from, Flow { at: microseconds(at_us), to, bytes, workload: 0 }))
+                    let at = microseconds("at_us", Some(at_us), limits::PART_US)?.unwrap_or_default();
+                    Ok((from, Flow { at, to, bytes, workload: 0 }))
                 };
                 Workload::Flows(flows.into_iter().map(flow).collect::<Result<_, FileError>>()?)
             }
@@ -265,7 +314,7 @@ mod tests {
             flows = [{ from = 0, to = 2, bytes = 5000, at_us = 3 }]
             [host]
             mtu = 4096
-            control = "line"
+            control = "dcqcn"
             turn_ns = 100
             notify_gap_us = 0
             cut_gap_us = 4
@@ -308,6 +357,10 @@ mod tests {
         let short = unplayable(&file("time_us = 100", "kind = 'poisson'\nload = 0.1"));
         assert!(short.contains("warm-up of 100 us") && short.contains("time_us"), "{short}");
         let flow = |at| format!("kind = 'flows'\nflows = [{{ from = 0, to = 1, bytes = 1, at_us = {at} }}]");
+        assert_eq!(plan(&file("", &flow(0))).expect("a plan").warm_up, Ps(0));
+        let incast = "kind = 'incast'\nto = 0\nsenders = 2\nbytes = 9\nevery_us = ";
+        assert!(unplayable(&file("", &format!("{incast}2000"))).contains("incast, after half"));
+        assert_eq!(plan(&file("", &format!("{incast}1998"))).expect("a plan").check(), Ok(()));
         let late = unplayable(&file("", &flow(1000)));
         assert!(late.contains("host 0 begins at 1000 us"), "{late}");
         assert_eq!(plan(&file("", &flow(999))).expect("a plan").check(), Ok(()));
@@ -323,9 +376,38 @@ mod tests {
         assert!(
             refused(&file("scheme = 'srnic'", "control = 'line'\nmtu = 4096")).contains("control: srnic")
         );
+        assert!(refused(&file("scheme = 'irn-dctcp'", "cut_gap_us = 4")).contains("cut_gap_us: irn-dctcp"));
+        assert!(plan(&file("scheme = 'irn-dctcp'", "cut_gap_us = 4\ncontrol = 'dcqcn'")).is_ok());
         for (scheme, keys) in [("scheme = 'srnic'", engine), ("", engine), ("", "control = 'line'")] {
             assert!(plan(&file(scheme, keys)).is_ok(), "{scheme} {keys}");
         }
+    }
+
+    /// What would wrap, or take all memory, is out of its range.
+    #[test]
+    fn large_numbers_are_refused() {
+        let hosts = "topology.hosts = 16\n";
+        for (text, what) in [
+            (format!("time_us = 10_000_001\n{hosts}"), "time_us"),
+            (format!("{hosts}[switch]\nmark_bytes = 1_000_000_000_000"), "mark_bytes"),
+            (format!("{hosts}[switch]\nbuffer_bytes = 0"), "buffer_bytes"),
+            (format!("{hosts}[host]\nmessage_bytes = 1\nmessages = 20_000"), "messages"),
+            (format!("{hosts}[host]\nturn_ns = 2_000_000_000"), "turn_ns"),
+            (format!("{hosts}[host]\nrtt_reference_ns = 4_194_241"), "rtt_reference_ns"),
+            (format!("{hosts}topology.delay_ns = 2_000_000_000"), "delay_ns"),
+            ("[topology]\nhosts = 65_536\nswitches = 1".to_owned(), "hosts"),
+            (tree(8192), "hosts"),
+            (tree(65_536), "cores_per_group"),
+        ] {
+            let refused = refused(&text);
+            assert!(refused.contains(&format!("{what} must be from ")), "{text}: {refused}");
+        }
+    }
+
+    fn tree(racks: u32) -> String {
+        format!(
+            "[topology]\npods = 8192\nracks = {racks}\nhosts_per_rack = 1\naggregations = 1\ncores_per_group = 1"
+        )
     }
 
     /// Engines have the recovery contexts of the engine's default where they are few, unless a file
@@ -355,7 +437,7 @@ mod tests {
         }
         assert!(
             refused("[topology]\nhosts = 16\n[[workload]]\nkind = 'permutation'\nbytes = 0")
-                .contains("bytes must not be 0")
+                .contains("bytes must be from 1 to")
         );
         let link = |rest: &str| {
             refused(&format!("[topology]\nhosts = 2\nswitches = 1\n[[topology.links]]\ndelay_ns = 1\n{rest}"))
@@ -364,11 +446,17 @@ mod tests {
         assert!(link("between = ['x0', 's0']\ngbps = 100").contains("\"x0\" is no end"));
         assert!(link("between = ['h0', 's0']\ngbps = 100").contains("host 1 has 0 links"));
         assert!(link("between = ['h0-1', 's0']\ngbps = 100\nloss = 1.5").contains("from 0 up to 1"));
+        assert!(link("between = ['h0', 's3-1']\ngbps = 100").contains("\"s3-1\" is no end"));
+        let trees = "[topology]\nhosts = 2\nswitches = 1\nhost_gbps = 40\n[[topology.links]]\ndelay_ns = 1\n";
+        assert!(refused(&format!("{trees}between = ['h0-1', 's0']\ngbps = 100")).contains("are of trees"));
+        let red = |red: &str| refused(&format!("topology.hosts = 16\n[switch]\nred = {{ {red} }}"));
+        assert!(red("from_bytes = 9, until_bytes = 9, most = 1.5").contains("most must be"));
+        assert!(red("from_bytes = 9, until_bytes = 8, most = 1").contains("until_bytes is 8, below"));
         assert!(refused("[topology]\nhosts = 16\n[host]\nmtu = 1000").contains("one of 256, 512"));
         assert!(refused("[topology]\nhosts = 16\n[host]\nmessages = 4").contains("needs message_bytes"));
         assert!(refused("[topology]\nhosts = 16\n[host]\nwindow = 0").contains("from 1 to"));
         let contexts = "topology.hosts = 16\n[host]\nrecovery_contexts = 0";
-        assert!(refused(contexts).contains("recovery_contexts must not be 0"));
+        assert!(refused(contexts).contains("recovery_contexts must be from 1 to"));
         assert!(refused("[topology]\nhosts = 16\n[host]\ncongestion = 'bbr'").contains("dctcp"));
     }
 }

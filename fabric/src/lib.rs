@@ -11,6 +11,7 @@ pub mod fabric;
 pub mod file;
 pub mod host;
 pub mod ideal;
+pub mod limits;
 pub mod link;
 pub mod memory;
 pub mod oracle;

@@ -80,7 +80,7 @@ mod tests {
             true
         })
         .expect("runs");
-        assert!(checks.len() >= 18, "{checks:?}");
+        assert!(checks.len() >= 21, "{checks:?}");
         let wrong: Vec<_> = checks.iter().filter(|check| !check.holds()).collect();
         assert!(wrong.is_empty(), "{wrong:?}");
     }

@@ -147,9 +147,9 @@ impl Plan {
     pub fn check(&self) -> Result<(), WorkloadError> {
         self.workloads.iter().try_for_each(|workload| workload.check(self.topology.hosts()))?;
         let micros = |time: Ps| time.0 / 1_000_000;
-        if let Some((from, at)) = self.workloads.iter().find_map(|workload| workload.late(self.time)) {
+        if let Some((what, at)) = self.workloads.iter().find_map(|workload| workload.late(self.time)) {
             let (at_us, time_us) = (micros(at), micros(self.time));
-            return Err(WorkloadError::Late { from, at_us, time_us });
+            return Err(WorkloadError::Late { what, at_us, time_us });
         }
         if self.warm_up >= self.time {
             let (warm_up_us, time_us) = (micros(self.warm_up), micros(self.time));
@@ -158,11 +158,10 @@ impl Plan {
         Ok(())
     }
 
-    /// The changes that its hosts would leave out of account, as files name them: those of the
-    /// engine where hosts are models, and the other way.
+    /// Which of `changes` its hosts would leave out of account, as files name them: those of the
+    /// engine where hosts are models, the other way, and those of DCQCN where nothing is paced.
     #[must_use]
-    pub fn unused(&self) -> Vec<&'static str> {
-        let changes = &self.changes;
+    pub fn unused(&self, changes: &Changes) -> Vec<&'static str> {
         let of_the_engine = [
             ("congestion", changes.congestion.is_some()),
             ("recovery", changes.recovery.is_some()),
@@ -175,9 +174,10 @@ impl Plan {
             ("notify_gap_us", changes.notify_gap.is_some()),
             ("cut_gap_us", changes.cut_gap.is_some()),
         ];
-        let others = match self.scheme.host(self.window) {
-            HostConfig::Engine(_) => &of_models[..],
-            HostConfig::Model(_) => &of_the_engine[..],
+        let others = match self.host() {
+            HostConfig::Engine(_) => of_models.to_vec(),
+            HostConfig::Model(host) if host.control == Control::PacedDcqcn => of_the_engine.to_vec(),
+            HostConfig::Model(_) => [&of_the_engine[..], &of_models[1..]].concat(),
         };
         others.iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| *name).collect()
     }

@@ -3,7 +3,7 @@
 use crate::clock::Ps;
 use crate::host::HostConfig;
 use crate::host::engine::EngineHostConfig;
-use crate::host::model::{Control, ModelConfig, Recovery};
+use crate::host::model::{Control, MAP_BITS, ModelConfig, Recovery};
 use crate::ideal::Frames;
 use crate::pfc::PfcConfig;
 use crate::switch::{Marks, SwitchConfig};
@@ -71,7 +71,8 @@ impl Scheme {
     #[must_use]
     pub fn host(self, window: u16) -> HostConfig {
         let engine = EngineHostConfig { window, ..EngineHostConfig::default() };
-        let model = ModelConfig { cap: window.into(), ..MODEL };
+        // Receivers keep as many bits of what came ahead.
+        let model = ModelConfig { cap: u32::from(window).min(MAP_BITS), ..MODEL };
         match self {
             Self::Srnic | Self::SrnicPfc => HostConfig::Engine(engine),
             Self::SrnicPaper => {

@@ -71,8 +71,8 @@ pub enum WorkloadError {
     /// A host sends to itself.
     #[error("host {0} would send to itself; name another receiver")]
     Itself(u32),
-    /// More senders than there are.
-    #[error("{0} senders are more than the other hosts, which are {1}")]
+    /// An incast without a sender, or with more than there are.
+    #[error("senders of an incast must be from 1 to {1}, the number of the other hosts, not {0}")]
     Senders(u32, u32),
     /// Nobody to send to.
     #[error("a workload needs two hosts; the network has {0}")]
@@ -85,18 +85,21 @@ pub enum WorkloadError {
     Every,
     /// A flow that would never begin.
     #[error(
-        "a flow of host {from} begins at {at_us} us, after the {time_us} us in which flows begin (time_us)"
+        "{what} begins at {at_us} us, after the {time_us} us in which flows begin: raise time_us or --time"
     )]
     Late {
-        /// The host that would begin it.
-        from: u32,
+        /// Which flow.
+        what: String,
         /// When, in microseconds.
         at_us: u64,
         /// The time in which flows begin, in microseconds.
         time_us: u64,
     },
     /// Nothing would be measured.
-    #[error("the warm-up of {warm_up_us} us must end before the {time_us} us in which flows begin (time_us)")]
+    #[error(
+        "the warm-up of {warm_up_us} us must end before the {time_us} us in which flows begin: a shorter one is \
+         warm_up_us or --warm-up, a longer time time_us or --time"
+    )]
     WarmUp {
         /// The warm-up, in microseconds.
         warm_up_us: u64,
@@ -116,7 +119,7 @@ impl Workload {
             _ if hosts < 2 => Err(WorkloadError::Alone(hosts)),
             Self::Poisson { load, .. } if !(*load > 0.0 && *load <= 1.0) => Err(WorkloadError::Load),
             Self::Incast { every: Ps(0), .. } => Err(WorkloadError::Every),
-            Self::Incast { senders, .. } if *senders >= hosts => {
+            Self::Incast { senders, .. } if !(1..hosts).contains(senders) => {
                 Err(WorkloadError::Senders(*senders, hosts - 1))
             }
             Self::Incast { to, .. } => exists(*to),
@@ -130,14 +133,27 @@ impl Workload {
 
     /// Whether all its flows begin with the run.
     #[must_use]
-    pub const fn is_at_once(&self) -> bool {
-        matches!(self, Self::Permutation { .. } | Self::AllToAll { .. })
+    pub fn is_at_once(&self) -> bool {
+        match self {
+            Self::Permutation { .. } | Self::AllToAll { .. } => true,
+            Self::Flows(flows) => flows.iter().all(|(_, flow)| flow.at == Ps(0)),
+            Self::Poisson { .. } | Self::Incast { .. } => false,
+        }
     }
 
-    /// The first of its flows that begins only when the run's `time` is over.
-    pub(crate) fn late(&self, time: Ps) -> Option<(u32, Ps)> {
-        let Self::Flows(flows) = self else { return None };
-        flows.iter().find(|(_, flow)| flow.at >= time).map(|(from, flow)| (*from, flow.at))
+    /// A flow that begins only when the run's `time` is over, though somebody asked for it.
+    pub(crate) fn late(&self, time: Ps) -> Option<(String, Ps)> {
+        match self {
+            Self::Flows(flows) => {
+                let late = flows.iter().find(|(_, flow)| flow.at >= time);
+                late.map(|(from, flow)| (format!("a flow of host {from}"), flow.at))
+            }
+            Self::Incast { every, .. } => {
+                let first = Ps(every.0 / 2);
+                (first >= time).then(|| ("the first incast, after half of its every_us,".to_owned(), first))
+            }
+            _ => None,
+        }
     }
 
     /// Bytes of its largest flow.
@@ -357,6 +373,7 @@ mod tests {
     fn workloads_that_do_not_fit_are_refused() {
         let incast = |senders, to| Workload::Incast { to, senders, bytes: 1, every: Ps(1) };
         assert_eq!(incast(4, 0).check(4), Err(WorkloadError::Senders(4, 3)));
+        assert_eq!(incast(0, 0).check(4), Err(WorkloadError::Senders(0, 3)));
         assert_eq!(incast(3, 4).check(4), Err(WorkloadError::Host(4, 4)));
         assert_eq!(Workload::AllToAll { bytes: 1 }.check(1), Err(WorkloadError::Alone(1)));
         let flow = Flow { at: Ps(0), to: 1, bytes: 1, workload: 0 };

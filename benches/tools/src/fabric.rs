@@ -18,7 +18,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rows::{Played, Rows};
 use srnic_fabric::clock::Ps;
 use srnic_fabric::file;
-use srnic_fabric::host::{HostConfig, HostError};
+use srnic_fabric::host::HostError;
+use srnic_fabric::limits;
 use srnic_fabric::plan::{Changes, Plan};
 use srnic_fabric::scheme::Scheme;
 use srnic_fabric::topology::FatTree;
@@ -79,17 +80,17 @@ struct Common {
     /// Microseconds of virtual time in which flows begin
     ///
     /// 1,000 if neither this nor a file says.
-    #[arg(long, value_parser = within::<u64>(1..=MOST_US))]
+    #[arg(long, value_parser = within::<u64>(limits::TIME_US))]
     time: Option<u64>,
     /// Microseconds at the beginning whose flows are not counted
     ///
     /// If neither this nor a file says: 100, or 0 where all flows begin with the run.
-    #[arg(long, value_parser = within::<u64>(0..=MOST_US))]
+    #[arg(long, value_parser = within::<u64>(limits::PART_US))]
     warm_up: Option<u64>,
     /// Microseconds after the last flow began in which flows may still end
     ///
     /// 100,000 if neither this nor a file says.
-    #[arg(long, value_parser = within::<u64>(0..=MOST_US))]
+    #[arg(long, value_parser = within::<u64>(limits::PART_US))]
     drain: Option<u64>,
     /// Everything random comes from it
     ///
@@ -129,14 +130,14 @@ struct Run {
     recovery: Option<Recovery>,
     /// Nanoseconds of a round trip whose window grows as DCTCP's does; the windows of others grow
     /// so that long and short paths share alike
-    #[arg(long, value_name = "NS", value_parser = within::<u32>(0..=u64::from(u32::MAX)))]
+    #[arg(long, value_name = "NS", value_parser = within::<u32>(limits::RTT_REFERENCE_NS))]
     rtt_reference: Option<u32>,
     /// Bytes that the queues of a switch share, if not the scheme's
-    #[arg(long, value_parser = within::<u64>(BUFFER))]
+    #[arg(long, value_parser = within::<u64>(limits::BUFFER_BYTES))]
     buffer: Option<u64>,
     /// Bytes that wait before a 100 Gb/s link from which on packets are marked, if not the
     /// scheme's; four times as many before a 400 Gb/s link
-    #[arg(long, value_parser = within::<u64>(0..=MARK))]
+    #[arg(long, value_parser = within::<u64>(limits::MARK_BYTES))]
     mark: Option<u64>,
     /// Each packet takes a way of its own, instead of each flow
     #[arg(long)]
@@ -148,13 +149,13 @@ struct Run {
     /// one for each marked packet
     ///
     /// 50 if neither this nor a file says.
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    #[arg(long, value_name = "US", value_parser = within::<u64>(limits::GAP_US))]
     notify_gap: Option<u64>,
     /// DCQCN of models: least microseconds between two cuts of a flow's rate by its sender; 0: each
     /// notification cuts
     ///
     /// 0 if neither this nor a file says.
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    #[arg(long, value_name = "US", value_parser = within::<u64>(limits::GAP_US))]
     cut_gap: Option<u64>,
     #[command(flatten)]
     common: Common,
@@ -177,10 +178,10 @@ struct Sweep {
     #[arg(long, default_value_t = 64, value_parser = hosts)]
     hosts: u32,
     /// Bytes that the queues of a switch share
-    #[arg(long, default_value = "16777216,33554432,67108864", value_delimiter = ',', value_parser = within::<u64>(BUFFER))]
+    #[arg(long, default_value = "16777216,33554432,67108864", value_delimiter = ',', value_parser = within::<u64>(limits::BUFFER_BYTES))]
     buffers: Vec<u64>,
     /// Bytes that wait before a 100 Gb/s link from which on packets are marked
-    #[arg(long, default_value = "49152,98304,196608", value_delimiter = ',', value_parser = within::<u64>(0..=MARK))]
+    #[arg(long, default_value = "49152,98304,196608", value_delimiter = ',', value_parser = within::<u64>(limits::MARK_BYTES))]
     marks: Vec<u64>,
     #[command(flatten)]
     schemes: Schemes,
@@ -195,13 +196,6 @@ struct Schemes {
     schemes: Vec<Scheme>,
 }
 
-/// Bytes of a switch's memory: from a few frames to 1 GiB.
-const BUFFER: RangeInclusive<u64> = 10_000..=1 << 30;
-/// Bytes of a marking threshold at most.
-const MARK: u64 = 1 << 30;
-/// Microseconds of a run, or of a part of it, at most.
-const MOST_US: u64 = 10_000_000;
-
 /// Parses whole numbers of a range. What is none, such as -5, is told the range, too.
 fn within<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
@@ -212,6 +206,15 @@ fn within<T: TryFrom<u64>>(
         number.and_then(|number| T::try_from(number).ok()).ok_or_else(outside)
     }
 }
+
+/// What files and the command line call things that not every scheme has.
+const OPTIONS: [(&str, &str); 5] = [
+    ("congestion", "--cc"),
+    ("recovery", "--recovery"),
+    ("rtt_reference_ns", "--rtt-reference"),
+    ("notify_gap_us", "--notify-gap"),
+    ("cut_gap_us", "--cut-gap"),
+];
 
 fn hosts(text: &str) -> std::result::Result<u32, &'static str> {
     let hosts = text.parse().ok().filter(|hosts| FatTree::of_hosts(*hosts).is_some());
@@ -273,7 +276,7 @@ impl Common {
     fn play(&self, plans: &[Plan]) -> Result<()> {
         output::check_file(self.json.as_deref())?;
         plans.iter().try_for_each(Plan::check).map_err(|error| match &self.file {
-            Some(path) => Error::Options(format!("{}: {error}", path.display())),
+            Some(path) => Error::Options(format!("{} with these options: {error}", path.display())),
             None => Error::Options(error.to_string()),
         })?;
         let bar = progress(plans.iter().map(work).sum());
@@ -318,29 +321,32 @@ impl Run {
         changes.spray |= self.spray;
         changes.pool = self.buffer.or(changes.pool);
         changes.mark = self.mark.or(changes.mark);
-        changes.congestion = self.cc.map(Into::into).or(changes.congestion);
-        changes.recovery = self.recovery.map(Into::into).or(changes.recovery);
-        if let Some(rtt_reference_ns) = self.rtt_reference {
-            changes.tuning =
-                Some(CongestionTuning { rtt_reference_ns, ..changes.tuning.unwrap_or_default() });
-        }
         let micros = |us: u64| Ps::from_ns(us * 1000);
-        changes.notify_gap = self.notify_gap.map(micros).or(changes.notify_gap);
-        changes.cut_gap = self.cut_gap.map(micros).or(changes.cut_gap);
-        let notified = self.notify_gap.is_some() || self.cut_gap.is_some();
-        if notified && matches!(plan.host(), HostConfig::Engine(_)) {
-            let why = "--notify-gap and --cut-gap are of models with DCQCN: --scheme irn, cx6 or cx6-lossy";
-            return Err(Error::Options(why.to_owned()));
+        let tuning = changes.tuning.unwrap_or_default();
+        let own = Changes {
+            congestion: self.cc.map(Into::into),
+            recovery: self.recovery.map(Into::into),
+            tuning: self
+                .rtt_reference
+                .map(|rtt_reference_ns| CongestionTuning { rtt_reference_ns, ..tuning }),
+            notify_gap: self.notify_gap.map(micros),
+            cut_gap: self.cut_gap.map(micros),
+            ..Changes::default()
+        };
+        changes.congestion = own.congestion.or(changes.congestion);
+        changes.recovery = own.recovery.or(changes.recovery);
+        changes.tuning = own.tuning.or(changes.tuning);
+        changes.notify_gap = own.notify_gap.or(changes.notify_gap);
+        changes.cut_gap = own.cut_gap.or(changes.cut_gap);
+        let unused = plan.unused(&own);
+        if unused.is_empty() {
+            return Ok(plan);
         }
-        let engine = self.cc.is_some() || self.recovery.is_some() || self.rtt_reference.is_some();
-        if engine && matches!(plan.host(), HostConfig::Model(_)) {
-            let name = plan.scheme.name();
-            let why = format!(
-                "--cc, --recovery and --rtt-reference are of the engine; {name} is a model that has its own"
-            );
-            return Err(Error::Options(why));
-        }
-        Ok(plan)
+        let options: Vec<_> = OPTIONS.iter().filter(|(key, _)| unused.contains(key)).map(|of| of.1).collect();
+        let (options, name) = (options.join(", "), plan.scheme.name());
+        Err(Error::Options(format!(
+            "{options}: {name} has no such thing; leave it out, or take another --scheme"
+        )))
     }
 
     fn run(&self) -> Result<()> {
@@ -441,9 +447,11 @@ mod tests {
         assert!(parse("fabric sweep --buffers -1").expect_err("refused").contains("from 10000 to"));
         assert!(plan("fabric run --hosts 4096 --load 1 --cc swift --recovery go-back-n").is_ok());
         let refused = plan("fabric run --scheme irn --cc swift").expect_err("refused");
-        assert!(refused.to_string().contains("irn is a model"), "{refused}");
+        assert!(refused.to_string().contains("--cc: irn has no such thing"), "{refused}");
         let refused = plan("fabric run --notify-gap 0").expect_err("refused").to_string();
-        assert!(refused.contains("--scheme irn"), "{refused}");
+        assert!(refused.contains("--notify-gap: srnic has no such thing"), "{refused}");
+        let refused = plan("fabric run --scheme irn-dctcp --cut-gap 1").expect_err("refused").to_string();
+        assert!(refused.contains("--cut-gap: irn-dctcp"), "{refused}");
         assert!(plan("fabric run --scheme cx6 --notify-gap 0 --cut-gap 50").is_ok());
     }
 
@@ -505,18 +513,25 @@ mod tests {
         let mut rows = Rows::new(2);
         rows.push(&plan, Played { cut_off: Some(Ps::from_ns(20_000)), ..played(&plan) });
         let notes: Vec<_> = rows.notes().collect();
-        assert!(notes[0].contains("after 20 us") && notes[1].contains("1 of 2 runs"), "{notes:?}");
+        assert!(notes[0].contains("at 20 us") && notes[1].contains("1 of 2 runs"), "{notes:?}");
         assert!(rows.table().ends_with("cut off"), "{}", rows.table());
         let json = rows.to_json();
         assert_eq!(
             (json["interrupted"].as_bool(), json["rows"][0]["interrupted_at_us"].as_u64()),
             (Some(true), Some(20))
         );
-        let at_once = Plan { workloads: vec![Workload::Permutation { bytes: 1 }], warm_up: Ps(1), ..plan };
+        let permutation = Workload::Permutation { bytes: 1 };
+        let both = [plan.workloads.clone(), vec![permutation.clone()]].concat();
+        let beside = Plan { workloads: both, warm_up: Ps(1), ..plan.clone() };
+        let mut rows = Rows::new(1);
+        rows.push(&beside, played(&beside));
+        let notes: Vec<_> = rows.notes().collect();
+        assert!(notes.len() == 1 && notes[0].contains("workload 2 has no flow that counts"), "{notes:?}");
+        let at_once = Plan { workloads: vec![permutation], warm_up: Ps(1), ..plan };
         let mut rows = Rows::new(1);
         rows.push(&at_once, played(&at_once));
         let notes: Vec<_> = rows.notes().collect();
-        assert!(notes[0].contains("no flow began after the warm-up"), "{notes:?}");
+        assert!(notes[0].contains("no flow that counts"), "{notes:?}");
         let json = rows.to_json();
         assert!(
             json["avg_fct_us"].is_null() && json["rows"][0]["workloads"][0]["p99_fct_us"].is_null(),

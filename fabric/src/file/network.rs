@@ -1,7 +1,8 @@
 //! The part of a file that says which hosts, switches and links there are.
 
-use super::FileError;
+use super::{FileError, nanoseconds, small, within};
 use crate::clock::Ps;
+use crate::limits;
 use crate::link::Node;
 use crate::topology::{FatTree, Graph, Topology, Wire};
 use serde::Deserialize;
@@ -54,7 +55,7 @@ impl TopologyFile {
         Ok(Topology::FatTree(FatTree {
             host_ps_per_byte: rate(self.host_gbps, tree.host_ps_per_byte)?,
             fabric_ps_per_byte: rate(self.fabric_gbps, tree.fabric_ps_per_byte)?,
-            delay: self.delay_ns.map_or(tree.delay, Ps::from_ns),
+            delay: nanoseconds("delay_ns", self.delay_ns)?.unwrap_or(tree.delay),
             ..tree
         }))
     }
@@ -64,7 +65,10 @@ impl TopologyFile {
     }
 
     fn fat_tree(&self) -> Result<Topology, FileError> {
-        let needed = |number: Option<u32>| number.ok_or(FileError::Topology);
+        let needed = |number: Option<u32>| {
+            let what = "each of pods, racks, hosts_per_rack, aggregations and cores_per_group";
+            small(what, number.ok_or(FileError::Topology)?, limits::NODES)
+        };
         let tree = FatTree {
             pods: needed(self.pods)?,
             racks: needed(self.racks)?,
@@ -73,12 +77,19 @@ impl TopologyFile {
             cores_per_group: needed(self.cores_per_group)?,
             ..FatTree::of_hosts(16).ok_or(FileError::Topology)?
         };
+        let [pods, racks, each] = [tree.pods, tree.racks, tree.hosts_per_rack].map(u64::from);
+        within("hosts", pods * racks * each, limits::NODES)?;
         let joined = (tree.aggregations > 0 || tree.racks * tree.pods == 1)
             && (tree.cores_per_group > 0 || tree.pods == 1);
         if joined && tree.hosts() > 0 { self.paced(tree) } else { Err(FileError::Topology) }
     }
 
     fn graph(&self, hosts: u32, switches: u32) -> Result<Topology, FileError> {
+        small("hosts", hosts, limits::NODES)?;
+        small("switches", switches, limits::NODES)?;
+        if self.host_gbps.is_some() || self.fabric_gbps.is_some() || self.delay_ns.is_some() {
+            return Err(FileError::OfTrees);
+        }
         let mut wires = Vec::new();
         for link in &self.links {
             link.add_wires(&mut wires)?;
@@ -92,10 +103,11 @@ impl LinkFile {
         let [ones, twos] = [ends(&self.between[0])?, ends(&self.between[1])?];
         for loss in [self.loss, self.loss_back] {
             if !(0.0..1.0).contains(&loss) {
-                return Err(FileError::Loss(loss));
+                return Err(FileError::Part { what: "loss", part: loss });
             }
         }
-        let (ps_per_byte, delay) = (ps_per_byte(self.gbps)?, Ps::from_ns(self.delay_ns));
+        let delay = Ps::from_ns(within("delay_ns", self.delay_ns, limits::DELAY_NS)?);
+        let ps_per_byte = ps_per_byte(self.gbps)?;
         let loss = (self.loss, self.loss_back);
         for one in &ones {
             wires.extend(twos.iter().map(|two| Wire { between: (*one, *two), ps_per_byte, delay, loss }));
@@ -114,7 +126,8 @@ fn ends(word: &str) -> Result<Vec<Node>, FileError> {
     };
     let number = |digits: &str| digits.parse::<u16>().map_err(|_| wrong());
     let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
-    Ok((number(first)?..=number(last)?).map(|number| kind(number.into())).collect())
+    let (first, last) = (number(first)?, number(last)?);
+    if first > last { Err(wrong()) } else { Ok((first..=last).map(|number| kind(number.into())).collect()) }
 }
 
 /// Picoseconds that a byte takes.

@@ -1,8 +1,8 @@
 //! The part of a file that says what hosts and switches do otherwise than their scheme.
 
-use super::{FileError, positive, unknown};
-use crate::clock::Ps;
+use super::{FileError, microseconds, nanoseconds, positive, small, unknown, within};
 use crate::host::model::Control;
+use crate::limits;
 use crate::plan::Plan;
 use crate::switch::Marks;
 use datapath::engine::WINDOW_LIMIT;
@@ -57,21 +57,23 @@ impl HostFile {
         changes.mtu = self.mtu.map(pmtu).transpose()?;
         changes.congestion = self.congestion.as_deref().map(congestion).transpose()?;
         changes.recovery = self.recovery.as_deref().map(recovery).transpose()?;
-        let contexts = |number| positive("recovery_contexts", number);
+        let contexts = |number| small("recovery_contexts", number, limits::RECOVERY_CONTEXTS);
         changes.recovery_contexts = self.recovery_contexts.map(contexts).transpose()?;
         changes.control = self.control.as_deref().map(control).transpose()?;
-        let micros = |us: u64| Ps::from_ns(us.saturating_mul(1000));
-        (changes.notify_gap, changes.cut_gap) = (self.notify_gap_us.map(micros), self.cut_gap_us.map(micros));
-        changes.turn = self.turn_ns.map(|ns| Ps::from_ns(ns.max(1)));
+        changes.notify_gap = microseconds("notify_gap_us", self.notify_gap_us, limits::GAP_US)?;
+        changes.cut_gap = microseconds("cut_gap_us", self.cut_gap_us, limits::GAP_US)?;
+        changes.turn = nanoseconds("turn_ns", self.turn_ns.map(|ns| ns.max(1)))?;
         if let Some(rtt_reference_ns) = self.rtt_reference_ns {
+            small("rtt_reference_ns", rtt_reference_ns, limits::RTT_REFERENCE_NS)?;
             changes.tuning = Some(CongestionTuning { rtt_reference_ns, ..CongestionTuning::default() });
         }
         changes.messages = match (self.message_bytes, self.messages) {
             (None, None) => None,
             (None, Some(_)) => return Err(FileError::Messages),
-            (Some(bytes), messages) => {
-                Some((positive("message_bytes", bytes)?, positive("messages", messages.unwrap_or(128))?))
-            }
+            (Some(bytes), messages) => Some((
+                positive("message_bytes", bytes)?,
+                small("messages", messages.unwrap_or(128), limits::MESSAGES)?,
+            )),
         };
         Ok(())
     }
@@ -81,7 +83,10 @@ impl SwitchFile {
     pub fn change(&self, plan: &mut Plan) -> Result<(), FileError> {
         let changes = &mut plan.changes;
         changes.spray = self.spray;
-        (changes.pool, changes.mark) = (self.buffer_bytes, self.mark_bytes);
+        let pool = |bytes| within("buffer_bytes", bytes, limits::BUFFER_BYTES);
+        let mark = |bytes| within("mark_bytes", bytes, limits::MARK_BYTES);
+        changes.pool = self.buffer_bytes.map(pool).transpose()?;
+        changes.mark = self.mark_bytes.map(mark).transpose()?;
         changes.marks = self.red.as_ref().map(RedFile::marks).transpose()?;
         Ok(())
     }
@@ -91,10 +96,14 @@ impl RedFile {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in the range")]
     fn marks(&self) -> Result<Marks, FileError> {
         if !(0.0..=1.0).contains(&self.most) {
-            return Err(FileError::Loss(self.most));
+            return Err(FileError::Part { what: "red: most", part: self.most });
         }
-        let until = self.until_bytes.max(self.from_bytes);
-        Ok(Marks { from: self.from_bytes, until, most: (self.most * 65536.0) as u32 })
+        let from = within("red: from_bytes", self.from_bytes, limits::MARK_BYTES)?;
+        let until = within("red: until_bytes", self.until_bytes, limits::MARK_BYTES)?;
+        if until < from {
+            return Err(FileError::Red { from, until });
+        }
+        Ok(Marks { from, until, most: (self.most * 65536.0) as u32 })
     }
 }
 

@@ -5,6 +5,8 @@
 
 mod dcqcn;
 mod header;
+
+pub use header::MAP_BITS;
 mod receiver;
 mod sender;
 

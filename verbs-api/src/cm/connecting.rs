@@ -222,14 +222,17 @@ mod tests {
         let link = connecting.link.as_ref().expect("it was not taken");
         let is_refused = |step| matches!(step, Some(Step::Failed(Failure::Rejected { .. })));
         let heard = || link.service.look(|state| state.manager.refusal(link.id).is_some());
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !heard() {
             here.progress();
             there.progress();
+            assert!(Instant::now() < deadline, "nobody refuses");
         }
         assert!(link.service.look(|state| step(state, link)).is_none(), "it is asked again");
         assert!(is_refused(link.service.look(|state| last_step(state, link))), "before the limit");
         while heard() {
             here.progress();
+            assert!(Instant::now() < deadline, "its patience does not end");
         }
         assert!(is_refused(link.service.look(|state| last_step(state, link))), "after the limit");
     }

@@ -42,7 +42,7 @@ impl Rows {
     /// What a reader of the table must know beside it.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let (begun, wanted) = (self.rows.len(), self.wanted);
-        let fewer = (begun < wanted).then(|| format!("ended by Ctrl-C: {begun} of {wanted} runs were begun"));
+        let fewer = (begun < wanted).then(|| format!("ended by Ctrl-C: {begun} of {wanted} runs had begun"));
         self.rows.iter().flat_map(|(plan, played)| notes(plan, played)).chain(fewer)
     }
 
@@ -85,18 +85,19 @@ fn notes(plan: &Plan, Played { row, cut_off, .. }: &Played) -> Vec<String> {
     let cut = cut_off.map(|at| {
         let (at, time) = (micros(at), micros(plan.time));
         format!(
-            "{name}, {hosts} hosts: ended by Ctrl-C after {at} us, where flows begin for {time} us; \
-             this is not a result of the whole run"
+            "{name}, {hosts} hosts: Ctrl-C ended it at {at} us of virtual time. Flows would have begun until \
+             {time} us. The row is of a part of the run."
         )
     });
-    let none = (summary.flows == 0 && cut_off.is_none()).then(|| {
-        let warm_up = micros(plan.warm_up);
-        format!(
-            "{name}, {hosts} hosts: no flow began after the warm-up of {warm_up} us, so there are no times; \
-             --warm-up 0 counts all flows"
-        )
-    });
-    cut.into_iter().chain(none).collect()
+    let advice = if plan.warm_up == Ps(0) { "" } else { "; --warm-up 0 counts all flows" };
+    let none =
+        |what: String| format!("{name}, {hosts} hosts: {what} that counts, so there are no times{advice}");
+    let is_whole = cut_off.is_none();
+    let all = (is_whole && summary.flows == 0).then(|| none("no flow".to_owned()));
+    let each =
+        (1..).zip(&row.workloads).filter(|(_, (of, _))| is_whole && summary.flows > 0 && of.flows == 0);
+    let each = each.map(|(number, _)| none(format!("workload {number} has no flow")));
+    cut.into_iter().chain(all).chain(each).collect()
 }
 
 /// The times of flows that ended, in the order of the table and with the names of JSON; none

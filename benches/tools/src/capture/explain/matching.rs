@@ -62,11 +62,17 @@ pub fn match_up(sent: &[Spot], seen: &[Spot]) -> Matched {
     for (from, to) in classes.values() {
         let mut left = from.clone();
         for index in to.iter().rev() {
-            // One that comes sooner than any other and overtakes nothing was only fast: a burst
-            // has one time.
-            let is_in_order = |one: usize| newest[one].is_none_or(|newest| newest < *index);
+            // One that comes sooner than any other was only fast, as a burst has one time, if it is
+            // the first, or came behind what was sent between it and its copy before. If nothing
+            // was, all arrived where as many came as were sent.
+            let is_behind = |one: usize| {
+                let place = from.partition_point(|other| *other < one);
+                let Some(before) = place.checked_sub(1).map(|place| newest[from[place]]) else { return true };
+                let is_told = newest[one] > before;
+                if is_told { newest[one] < Some(*index) } else { from.len() == to.len() }
+            };
             let is_in_time = |one: usize| way_ns.is_none_or(|way| delay(&sent[one], &seen[*index]) >= way);
-            let can = |one: &usize| is_in_time(*one) || is_in_order(*one);
+            let can = |one: &usize| is_in_time(*one) || is_behind(*one);
             match left.iter().rposition(can) {
                 Some(at) => {
                     let one = left.remove(at);
@@ -131,6 +137,14 @@ mod tests {
         let matched = match_up(&sent(), &point(&[(1, 7), (2, 60_000), (1, 60_000), (3, 150_000)]));
         assert_eq!(matched.arrived, [Some(0), Some(1), Some(2), Some(3)]);
         assert_eq!((matched.duplicated, matched.unsent), (vec![], vec![]));
+    }
+
+    /// Nothing was sent between the two: only times tell which has arrived.
+    #[test]
+    fn of_copies_beside_each_other_the_one_that_was_sent_in_time_has_arrived() {
+        let sent = point(&[(2, 0), (1, 50_000), (1, 90_000), (3, 100_000)]);
+        let matched = match_up(&sent, &point(&[(2, 7), (1, 50_007), (3, 100_007)]));
+        assert_eq!(matched.arrived, [Some(0), Some(1), None, Some(2)]);
     }
 
     /// What comes twice before anything else was there twice before it was sent again.
