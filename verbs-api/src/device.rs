@@ -169,7 +169,9 @@ impl Device {
     /// not opened with `latency=`. Times are in nanoseconds.
     #[must_use]
     pub fn latency(&self) -> Option<LatencyReport> {
-        self.nic()?.core().latency()
+        let mut nic = self.nic()?;
+        let now = nic.now();
+        nic.core().latency(now)
     }
 
     /// The hosts that queue pairs of this device send to, and the rates of those that do not keep

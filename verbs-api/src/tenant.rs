@@ -125,10 +125,11 @@ impl Device {
     }
 
     /// Gives the default tenant other attributes: that of everything that was made of the device
-    /// itself. Its quotas are those of the device. There must be another tenant.
+    /// itself. It has no quotas, and another tenant must have been created first.
     ///
     /// # Errors
-    /// [`Error::Create`] if one is out of range, or no tenant was ever created.
+    /// [`Error::Create`] if an attribute is out of range, with [`CreateError::DefaultQuota`] if
+    /// there is a quota, and with [`CreateError::NoTenants`] if no tenant was ever created.
     pub fn set_default_tenant(&self, attr: TenantAttr) -> Result<(), Error> {
         Ok(self.own_nic()?.core_mut().modify_tenant(TenantId::DEFAULT, attr)?)
     }

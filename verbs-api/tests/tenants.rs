@@ -126,7 +126,19 @@ fn what_makes_no_sense_is_refused() {
     let tx = TenantCaps { bytes_per_s: 5, operations_per_s: 0 };
     let cap = refused(TenantAttr { tx, ..TenantAttr::default() });
     assert_eq!(cap, "tx.bytes_per_s is 5; it must be 0, for no cap, or at least 1000000");
-    assert!(device.tenants().is_empty() && device.set_default_tenant(TenantAttr::default()).is_err());
+    let of_default = |attr| match device.set_default_tenant(attr) {
+        Err(Error::Create(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    assert!(device.tenants().is_empty());
+    assert_eq!(of_default(TenantAttr::default()), CreateError::NoTenants);
+    let tenant = device.create_tenant(TenantAttr::default()).expect("a tenant");
+    let quota = TenantQuota { queue_pairs: Some(1), ..TenantQuota::default() };
+    assert_eq!(of_default(TenantAttr { quota, ..TenantAttr::default() }), CreateError::DefaultQuota);
+    let attr = TenantAttr { weight: 7, ..TenantAttr::default() };
+    device.set_default_tenant(attr).expect("without a quota");
+    assert_eq!(device.tenants()[0].attr, attr);
+    drop(tenant);
     let weighted =
         Device::builder().scheduler(SchedulerConfig::Weighted).open("sim:weighted").expect("a device");
     let other = weighted.create_tenant(TenantAttr::default());

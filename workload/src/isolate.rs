@@ -13,6 +13,7 @@ pub use run::{Played, run};
 use crate::scenario::{Costs, Entry, Host, Link, Scenario, ScenarioError, TenantEntry};
 use datapath::sched::TenantAttr;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The name of the tenant of attackers, and of that of victims.
 const TENANTS: [&str; 2] = ["attacker", "victim"];
@@ -120,6 +121,16 @@ pub struct Side {
 
 const fn needs() -> f64 {
     NEEDS
+}
+
+/// A cap on something that took `before` nanoseconds and takes `now`. It stays a cap, and it stays
+/// what it is where one of them is nothing.
+fn scaled(cap: u64, before: u32, now: u32) -> u64 {
+    if cap == 0 || before == 0 || now == 0 {
+        return cap;
+    }
+    let scaled = u128::from(cap) * u128::from(before) / u128::from(now);
+    u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
 }
 
 /// Why a text is no matrix.
@@ -253,8 +264,8 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// Hosts and costs as `srnic calibrate` writes them. Caps in operations change as much as the
-    /// time of a frame, those of control calls as much as the time of one.
+    /// Hosts and costs as `srnic calibrate` writes them. Caps in operations, sent and received,
+    /// change as much as the time of a frame, those of control calls as much as the time of one.
     ///
     /// # Errors
     /// [`MatrixError::Toml`], and those of [`Matrix::check`].
@@ -271,10 +282,10 @@ impl Matrix {
         self.host = Host { tx_ring, rx_ring, marks_ns, target_ns, ..host };
         self.policy.costs = costs;
         for tenant in &mut self.policy.tenant {
-            let [from, to] = [before.frame_ns, host.frame_ns].map(|ns| u64::from(ns.max(1)));
-            tenant.operations_per_s = tenant.operations_per_s * from / to;
-            let [from, to] = [before.control_ns, host.control_ns].map(|ns| u64::from(ns.max(1)));
-            let calls = u64::from(tenant.control_per_s) * from / to;
+            for cap in [&mut tenant.operations_per_s, &mut tenant.rx_operations_per_s] {
+                *cap = scaled(*cap, before.frame_ns, host.frame_ns);
+            }
+            let calls = scaled(tenant.control_per_s.into(), before.control_ns, host.control_ns);
             tenant.control_per_s = u32::try_from(calls).unwrap_or(u32::MAX);
         }
         self.check()
@@ -308,15 +319,27 @@ impl Matrix {
         Ok(self)
     }
 
-    /// All runs: each victim alone, and then each pair without tenants and with them.
+    /// The numbers of each attacker and each victim.
+    #[must_use]
+    pub fn couples(&self) -> Vec<(usize, usize)> {
+        let victims = 0..self.victim.len();
+        let with_each = |attacker| victims.clone().map(move |victim| (attacker, victim));
+        (0..self.attacker.len()).flat_map(with_each).collect()
+    }
+
+    /// All runs of [`Matrix::couples`].
     #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
-        let victims = 0..self.victim.len();
-        let alone = victims.clone().map(|victim| Task { attacker: None, victim, policy: false });
-        let pairs = (0..self.attacker.len()).flat_map(|attacker| {
-            victims.clone().flat_map(move |victim| {
-                [false, true].map(|policy| Task { attacker: Some(attacker), victim, policy })
-            })
+        Self::tasks_of(&self.couples())
+    }
+
+    /// The runs of some: each victim alone, and then each pair without tenants and with them.
+    #[must_use]
+    pub fn tasks_of(couples: &[(usize, usize)]) -> Vec<Task> {
+        let victims: BTreeSet<usize> = couples.iter().map(|(_, victim)| *victim).collect();
+        let alone = victims.into_iter().map(|victim| Task { attacker: None, victim, policy: false });
+        let pairs = couples.iter().flat_map(|(attacker, victim)| {
+            [false, true].map(|policy| Task { attacker: Some(*attacker), victim: *victim, policy })
         });
         alone.chain(pairs).collect()
     }
@@ -338,7 +361,7 @@ impl Matrix {
         let [attacker, victim] = TENANTS.map(tenant);
         let mut workload = self.victim[task.victim].workload.clone();
         for entry in &mut workload {
-            (entry.tenant, entry.start_us) = (victim.clone(), entry.start_us + self.lead_us);
+            (entry.tenant, entry.start_us) = (victim.clone(), entry.start_us.saturating_add(self.lead_us));
         }
         if let Some(number) = task.attacker {
             let entries = self.attacker[number].workload.iter();
@@ -346,7 +369,7 @@ impl Matrix {
         }
         Scenario {
             seed: self.seed,
-            time_us: self.lead_us + self.time_us,
+            time_us: self.lead_us.saturating_add(self.time_us),
             link: self.link.clone(),
             host: self.host,
             costs: if task.policy { self.policy.costs } else { Costs::default() },
@@ -390,9 +413,7 @@ impl Matrix {
             pair.reason = (!pair.holds()[1]).then(|| on.scarce.clone());
             Some(pair)
         };
-        let victims = 0..self.victim.len();
-        let all = (0..self.attacker.len()).flat_map(|attacker| victims.clone().map(move |v| (attacker, v)));
-        all.filter_map(pair).collect()
+        self.couples().into_iter().filter_map(pair).collect()
     }
 }
 
@@ -445,6 +466,44 @@ mod tests {
         for bad in ["", "[costs]\n", "[costs]\n[host]\nspeed = 7\n", "[costs]\n[host]\nturn_ns = 0\n"] {
             assert!(Matrix::standard().calibrate(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn caps_change_as_much_as_times_and_stay_caps() {
+        let mut matrix = Matrix::standard();
+        (matrix.host.frame_ns, matrix.host.control_ns) = (10_000_000, 1);
+        let attacker = &mut matrix.policy.tenant[0];
+        (attacker.operations_per_s, attacker.rx_operations_per_s) = (400_000_000_000_000, 8_000_000);
+        attacker.rx_bytes_per_s = 1_000_000_000;
+        matrix.policy.tenant[1].control_per_s = 0;
+        let mut same = matrix.clone();
+        let text = "[costs]\n[host]\nframe_ns = 5_000_000\ncontrol_ns = 4_000_000\n";
+        matrix.calibrate(text).expect("a machine");
+        let [attacker, victim] = &matrix.policy.tenant[..] else { panic!("two tenants") };
+        let operations = (attacker.operations_per_s, attacker.rx_operations_per_s);
+        assert_eq!(operations, (800_000_000_000_000, 16_000_000));
+        assert_eq!(attacker.rx_bytes_per_s, 1_000_000_000);
+        assert_eq!((attacker.control_per_s, victim.control_per_s), (1, 0), "0 would be no cap");
+        // Where nothing took time there is nothing to compare with.
+        (same.host.frame_ns, same.host.control_ns) = (0, 0);
+        let before = same.policy.tenant.clone();
+        same.calibrate(text).expect("a machine");
+        assert_eq!(same.policy.tenant, before);
+    }
+
+    #[test]
+    fn times_that_are_too_long_are_refused() {
+        let refused = |times: &str, entry: &str| {
+            let side = |side, entry| format!("[[{side}]]\nname = 'x'\nworkload = [{{{entry}}}]\n");
+            let text = format!("{times}\n{}{}", side("attacker", ""), side("victim", entry));
+            Matrix::parse(&text).expect_err("refused").to_string()
+        };
+        for lead in ["lead_us = 4294967295", "lead_us = 9999999\ntime_us = 4294967295"] {
+            let told = refused(lead, "");
+            assert!(told.contains("_us must be from "), "{told}");
+        }
+        let told = refused("", "start_us = 4294967295");
+        assert!(told.contains("start_us must be from 0 to 10000000"), "{told}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn matrix(attackers: &[&str], victims: &[&str], time_us: u32) -> Matrix {
 }
 
 fn pairs(matrix: &Matrix) -> Vec<Pair> {
-    matrix.pairs(&run(matrix, EACH, |_| true))
+    matrix.pairs(&run(matrix, &matrix.tasks(), EACH, |_| true))
 }
 
 fn told(pairs: &[Pair], with: usize) -> String {
@@ -64,10 +64,11 @@ fn every_victim_keeps_its_share_beside_every_attacker() {
 #[test]
 fn threads_change_nothing_and_an_end_leaves_whole_pairs() {
     let matrix = matrix(&["bulk", "control"], &["write-8"], 20);
-    let all = run(&matrix, 1, |_| true);
+    let tasks = matrix.tasks();
+    let all = run(&matrix, &tasks, 1, |_| true);
     assert_eq!(all.len(), 5);
-    assert_eq!(run(&matrix, 4, |_| true), all);
-    let some = run(&matrix, 1, |done| done < 3);
+    assert_eq!(run(&matrix, &tasks, 4, |_| true), all);
+    let some = run(&matrix, &tasks, 1, |done| done < 3);
     assert_eq!(some, all[..3]);
     let told = matrix.pairs(&some);
     assert_eq!(told.iter().map(|pair| pair.attacker.as_str()).collect::<Vec<_>>(), ["bulk"]);

@@ -77,6 +77,12 @@ const LONG: &[LongRun] = &[
         target: "soak",
         test: "nothing_is_left_of_a_million_random_operations",
     },
+    LongRun {
+        name: "every victim beside every attacker",
+        package: "srnic-workload",
+        target: "isolate",
+        test: "every_victim_keeps_its_share_beside_every_attacker",
+    },
 ];
 
 impl LongRun {
@@ -169,6 +175,7 @@ mod tests {
         let member = |package: &str| match package {
             "srnic-model" => "tests/model",
             "srnic-benches" => "benches",
+            "srnic-workload" => "workload",
             other => panic!("where is {other}?"),
         };
         for long in LONG {

@@ -95,13 +95,22 @@ fn pairs_are_measured_on_two_processes() {
     let ended = isolate(&["--real", "--json", "--matrix", &matrix, "--victims", "small", "--rounds", "1"]);
     let told = document(&ended);
     let pairs = told["pairs"].as_array().expect("pairs");
-    assert_eq!(pairs.len(), 2, "{told}");
+    assert_eq!((pairs.len(), &told["complete"]), (2, &true.into()), "{told}");
     for pair in pairs {
         positive(pair);
         positive(&pair["simulated"]);
     }
-    let control = SMALL.replace("[{ qps = 16, sizes = 2048 }]", "[{ op = 'create', pace_ns = 1 }]");
-    fs::write(&matrix, control).expect("ours");
-    let ended = isolate(&["--real", "--matrix", &matrix, "--attackers", "crowd", "--rounds", "1"]);
-    ended.assert_failed(2, "create is played in virtual time only");
+}
+
+#[test]
+fn what_two_processes_cannot_play_is_refused() {
+    let place = Place::new("isolate-unreal");
+    let matrix = small(&place);
+    let lossy = SMALL.replace("{ qps = 16,", "{ qps = 16, faults = { loss = 0.5 },");
+    fs::write(&matrix, lossy).expect("ours");
+    let real = ["--real", "--rounds", "1", "--matrix", &matrix];
+    let reason = "attackers that --real cannot play: crowd (faults); choose of --attackers not-ready";
+    isolate(&real).assert_failed(2, reason);
+    isolate(&[&real[..], &["--attackers", "crowd"]].concat()).assert_failed(2, reason);
+    isolate(&[&real[..], &["--svg", "map.svg"]].concat()).assert_failed(2, "cannot be used with");
 }

@@ -41,6 +41,12 @@ pub enum CreateError {
     /// No such tenant.
     #[error("tenant {0} does not exist on this device")]
     UnknownTenant(u16),
+    /// The default tenant has attributes of its own only beside others.
+    #[error("this device has no tenants yet: create one, then change the default tenant")]
+    NoTenants,
+    /// The default tenant has no quotas.
+    #[error("the default tenant has no quotas: create a tenant, and make of it what is to be limited")]
+    DefaultQuota,
     /// The tenant may have no more.
     #[error("the tenant's quota of {quota} {what} is used up: destroy some, or raise it")]
     Quota {

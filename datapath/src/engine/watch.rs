@@ -75,7 +75,7 @@ impl Watch {
             self.follow(qps, units, port_full);
         }
         if self.limits.is_due(units.now) {
-            self.limits.look(qps, units.now, port_full);
+            self.limits.look(qps, units, port_full);
         }
     }
 
@@ -135,14 +135,15 @@ impl Core {
         self.watch.as_ref().map(|watch| Arc::clone(&watch.probe))
     }
 
-    /// Where the time of sampled operations went; `None` if nothing is sampled. Allocates.
+    /// Where the time of sampled operations went until `now`; `None` if nothing is sampled.
+    /// Allocates.
     #[must_use]
-    pub fn latency(&self) -> Option<LatencyReport> {
+    pub fn latency(&self, now: Time) -> Option<LatencyReport> {
         let watch = self.watch.as_deref()?;
         Some(LatencyReport {
             config: watch.config,
-            operations: watch.table.operations(),
-            parts: watch.table.parts(),
+            operations: watch.table.operations(now),
+            parts: watch.table.parts(now),
             skipped: watch.probe.skipped(),
             slow: watch.slow.clone(),
         })
@@ -155,6 +156,6 @@ impl Core {
 }
 
 /// The queue pair as it is now.
-fn report_of(qps: &QpTable, slot: u32, now: Time) -> Option<QpReport> {
-    qps.peek(slot).map(|(qpc, cold)| report(qpc, cold, now))
+fn report_of(qps: &QpTable, slot: u32, units: &Units) -> Option<QpReport> {
+    qps.peek(slot).map(|pair| report(pair, &units.mux, units.now))
 }

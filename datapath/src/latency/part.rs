@@ -10,7 +10,7 @@ pub enum Part {
     /// Posted, and the engine has not seen it: its driver has not run, or the post was not handed
     /// over yet.
     Posting,
-    /// Its turn: requests before it, other queue pairs, the engine.
+    /// Its turn: requests before it, other queue pairs, a cap of its tenant, the engine.
     Scheduler,
     /// The port had no room.
     Port,

@@ -69,12 +69,16 @@ impl Rotated {
         self.before.clear();
     }
 
-    /// Of both; allocates.
-    pub fn quantiles(&self) -> Quantiles {
-        let mut all = self.before.others.clone();
-        // Both have the same bounds, and zero is within them.
-        let _ = all.add(&self.now.others);
-        let zeros = self.now.zeros + self.before.zeros;
+    /// Of both, once it were rotated so many times; allocates.
+    pub fn quantiles(&self, rotations: usize) -> Quantiles {
+        let mut all = self.now.others.clone();
+        all.reset();
+        let mut zeros = 0;
+        for part in [&self.now, &self.before].into_iter().take(2_usize.saturating_sub(rotations)) {
+            // All have the same bounds, and zero is within them.
+            let _ = all.add(&part.others);
+            zeros += part.zeros;
+        }
         let _ = all.record_n(0, u32::try_from(zeros).unwrap_or(u32::MAX));
         Quantiles { count: all.len(), ns: QUANTILES.map(|quantile| all.value_at_quantile(quantile)) }
     }

@@ -113,31 +113,38 @@ impl Table {
     }
 
     fn rotate(&mut self, now: Time) {
-        if now < self.rotate_at {
+        let rotations = self.rotations(now);
+        if rotations == 0 {
             return;
         }
-        let first = self.rotate_at == Time::ZERO;
         self.rotate_at = now.after(ROTATE_NS);
-        if !first {
-            self.entries.iter_mut().for_each(|entry| entry.total.rotate());
-            self.parts.iter_mut().for_each(Rotated::rotate);
-        }
+        let histograms = self.entries.iter_mut().map(|entry| &mut entry.total).chain(&mut self.parts);
+        histograms.for_each(|histogram| (0..rotations).for_each(|_| histogram.rotate()));
     }
 
-    /// What is kept, by key; allocates.
-    pub fn operations(&self) -> Vec<Operations> {
+    /// How many times histograms are to be rotated by `now`: after two nothing is left.
+    fn rotations(&self, now: Time) -> usize {
+        let due = [self.rotate_at, self.rotate_at.after(ROTATE_NS)];
+        due.into_iter().filter(|due| now >= *due).count()
+    }
+
+    /// What is kept at `now`, by key; allocates.
+    pub fn operations(&self, now: Time) -> Vec<Operations> {
+        let rotations = self.rotations(now);
         let told = self.entries.iter().filter(|entry| entry.count > 0);
         told.map(|entry| Operations {
             key: entry.key,
             count: entry.count,
             parts: entry.parts,
-            total: entry.total.quantiles(),
+            total: entry.total.quantiles(rotations),
         })
         .collect()
     }
 
-    /// Quantiles of each part, over all operations.
-    pub fn parts(&self) -> Vec<(Part, Quantiles)> {
-        Part::ALL.into_iter().zip(self.parts.iter().map(Rotated::quantiles)).collect()
+    /// Quantiles of each part at `now`, over all operations.
+    pub fn parts(&self, now: Time) -> Vec<(Part, Quantiles)> {
+        let rotations = self.rotations(now);
+        let quantiles = self.parts.iter().map(|part| part.quantiles(rotations));
+        Part::ALL.into_iter().zip(quantiles).collect()
     }
 }

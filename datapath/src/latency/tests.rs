@@ -75,7 +75,7 @@ fn operations_are_kept_by_queue_pair_operation_and_status() {
     }
     table.add(&sample(17, WcStatus::RetryExcErr, 5_000), Time(1_001));
     table.add(&sample(18, WcStatus::Success, 5_000), Time(1_001));
-    let operations = table.operations();
+    let operations = table.operations(Time(1_001));
     let counts: Vec<_> =
         operations.iter().map(|of| of.key.map(|key| (key.qpn, key.status, of.count))).collect();
     let expected =
@@ -94,9 +94,27 @@ fn what_is_older_than_two_minutes_is_forgotten_but_for_its_count() {
     for round in 1..=2 {
         table.add(&sample(17, WcStatus::Success, 1_000), Time(1 + round * minute));
     }
-    let operations = table.operations();
+    let operations = table.operations(Time(1 + 2 * minute));
     let [.., most] = operations[0].total.ns;
     assert!(operations[0].count == 3 && most < 1_100, "{operations:?}");
+}
+
+/// Nobody samples for an hour: what was is told for two minutes, and does not come back.
+#[test]
+fn what_is_older_than_two_minutes_is_forgotten_while_nothing_comes() {
+    let minute = 60_000_000_000;
+    let mut table = Table::new();
+    table.add(&sample(17, WcStatus::Success, 9_000_000), Time(1));
+    let told = |table: &Table, at| {
+        let [one] = table.operations(Time(at))[..] else { panic!("one key") };
+        let parts: u64 = table.parts(Time(at)).iter().map(|(_, of)| of.count).sum();
+        (one.count, one.total.count, parts / Part::ALL.len() as u64)
+    };
+    assert_eq!(told(&table, minute), (1, 1, 1));
+    assert_eq!(told(&table, minute + 1), (1, 1, 1));
+    assert_eq!(told(&table, 60 * minute), (1, 0, 0));
+    table.add(&sample(17, WcStatus::Success, 1_000), Time(60 * minute));
+    assert_eq!(told(&table, 60 * minute), (2, 1, 1));
 }
 
 /// A hundred queue pairs have places for fewer.
@@ -107,7 +125,7 @@ fn keys_without_a_place_share_one_until_a_place_is_old() {
         table.add(&sample(qpn, WcStatus::Success, 1_000), Time(qpn.into()));
     }
     let shared = |table: &Table| {
-        let operations = table.operations();
+        let operations = table.operations(Time(1_001));
         let count: u64 = operations.iter().map(|of| of.count).sum();
         let shared: u64 = operations.iter().filter(|of| of.key.is_none()).map(|of| of.count).sum();
         (operations.len(), count, shared)

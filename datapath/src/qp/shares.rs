@@ -15,7 +15,7 @@ pub(crate) struct Shares {
 }
 
 /// A tenant may have as many as are left to others: one alone has half of all at most, `n` that
-/// want more than there are have one in `n + 1` each, and who wants one finds it.
+/// want more than there are have one in `n + 1` each, and who has none may take the last one.
 const fn may_have(more: u32, held: u32, free: u32) -> bool {
     held + more <= free || (held == 0 && more <= free)
 }

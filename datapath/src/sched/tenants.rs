@@ -226,11 +226,11 @@ impl Tenants {
     /// A new tenant; `None` if there are [`TENANTS_MAX`].
     pub fn create(&mut self, attr: TenantAttr) -> Option<TenantId> {
         if let Some(number) = self.free.pop() {
-            // A slot whose queue pair is gone may still stand in its lists, until its turn.
+            // The number may still stand in a round, until its turn; of the tenant that had it
+            // nothing else is left.
             self.end_alone();
             let tenant = &mut self.tenants[usize::from(number)];
-            tenant.set(attr, self.now);
-            tenant.counters = TenantCounters::default();
+            *tenant = Tenant { state: tenant.state, ..Tenant::new(attr) };
             return Some(TenantId(number));
         }
         let number = u16::try_from(self.tenants.len()).ok().filter(|_| self.tenants.len() < TENANTS_MAX)?;
@@ -242,6 +242,7 @@ impl Tenants {
     /// Destroys a tenant, which must exist, and have no queue pair.
     pub fn destroy(&mut self, tenant: TenantId) {
         debug_assert!(self.has(tenant) && tenant != TenantId::DEFAULT);
+        debug_assert!(self.tenants[tenant.index()].queue.is_empty());
         self.free.push(tenant.0);
     }
 
@@ -321,15 +322,41 @@ impl Tenants {
         TenantId(self.owners[slot as usize])
     }
 
+    /// Whether the tenant of a slot is above a cap, and waits until there is something again.
+    #[must_use]
+    pub fn is_parked(&self, slot: u32) -> bool {
+        self.tenants[usize::from(self.owners[slot as usize])].state == State::Parked
+    }
+
     /// When a tenant that is above its cap may send again.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         self.parked.next_deadline()
     }
 
-    /// Gives a slot to a tenant, which must exist.
+    /// Gives a slot to a tenant, which must exist. If the slot is ready, it is ready there.
     pub fn assign(&mut self, slot: u32, tenant: TenantId) {
-        self.owners[slot as usize] = tenant.0;
+        let before = core::mem::replace(&mut self.owners[slot as usize], tenant.0);
+        if before != tenant.0 && self.take_out(before, slot) {
+            self.append(tenant.0, slot);
+        }
+    }
+
+    /// Takes a slot away from those of a tenant that are ready. False if it is none of them.
+    fn take_out(&mut self, number: u16, slot: u32) -> bool {
+        let tenant = &mut self.tenants[usize::from(number)];
+        if !self.links.remove(&mut tenant.queue, slot) {
+            return false;
+        }
+        tenant.ready -= 1;
+        if tenant.state != State::Parked {
+            self.waiting -= 1;
+        } else if tenant.queue.is_empty() {
+            tenant.state = State::Away;
+            self.parked.disarm(number.into());
+            self.parked_count -= 1;
+        }
+        true
     }
 
     /// A tenant of which a queue pair became ready stands in its rounds, if it is not parked.

@@ -22,7 +22,7 @@ fn options(one_in: u32) -> RigOptions {
 fn sample(rig: &mut Rig, qp: simnet::Qp, wr_id: u64) -> Sample {
     // The engine hears of the poll in its next turn.
     rig.turn(qp.node());
-    let report = rig.engine(qp.node()).core().latency().expect("it samples");
+    let report = rig.engine(qp.node()).core().latency(rig.now()).expect("it samples");
     let qpn = rig.qpn(qp);
     let found = report.slow.iter().find(|slow| (slow.sample.qpn, slow.sample.wr_id) == (qpn, wr_id));
     found.unwrap_or_else(|| panic!("{wr_id} was not sampled: {report:?}")).sample
@@ -198,7 +198,7 @@ fn an_operation_that_fails_is_kept_under_its_status() {
     rig.net.set_faults(LinkId::Up(a.node()), simnet::Faults::black_hole());
     let sample = write(&mut rig, (a, b));
     assert_eq!(sample.status, WcStatus::RetryExcErr);
-    let report = rig.engine(a.node()).core().latency().expect("it samples");
+    let report = rig.engine(a.node()).core().latency(rig.now()).expect("it samples");
     assert_eq!(report.operations[0].key.map(|key| key.status), Some(WcStatus::RetryExcErr));
 }
 
@@ -211,10 +211,15 @@ fn one_in_so_many_is_sampled() {
         rig.run_until(|rig| rig.sends(a).len() == done, LIMIT_NS).expect("it completes");
     }
     rig.turn(a.node());
-    let report = rig.engine(a.node()).core().latency().expect("it samples");
+    let report = rig.engine(a.node()).core().latency(rig.now()).expect("it samples");
     assert_eq!((report.operations[0].count, report.skipped), (10, 0));
     assert!(
-        Rig::pair(RigOptions::default(), QpOptions::default()).0.engine(a.node()).core().latency().is_none()
+        Rig::pair(RigOptions::default(), QpOptions::default())
+            .0
+            .engine(a.node())
+            .core()
+            .latency(rig.now())
+            .is_none()
     );
 }
 

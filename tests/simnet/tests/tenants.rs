@@ -1,5 +1,6 @@
 //! Tenants share an engine: bytes by weight, and who waits for a small message is served first.
 
+use datapath::engine::QpLimit;
 use datapath::memory::Access;
 use datapath::queue::QueueCaps;
 use datapath::sched::{CostTable, TenantAttr, TenantCaps, TenantClass, TenantCounters, TenantId};
@@ -373,6 +374,27 @@ fn a_cap_in_operations_holds_and_gives_all_that_it_has() {
     }
     let (_, begun) = capped(TenantCaps::default(), 64, 1_000_000);
     assert!(begun > 20_000.0, "without a cap: {begun}");
+}
+
+/// How many of 200 looks at eight busy queue pairs find that a cap of their tenant holds them back.
+fn found_above_its_cap(tx: TenantCaps) -> usize {
+    let mut rig = rig(65);
+    let party = party(&mut rig, 8, Some(TenantAttr { tx, ..TenantAttr::default() }), MIB);
+    run_busy(&mut rig, &[(&party, MIB)], 500_000);
+    let looks = (0..200).map(|_| {
+        run_busy(&mut rig, &[(&party, MIB)], STEP_NS);
+        let reports = rig.engine(LEFT).core().reports(rig.now());
+        reports.iter().filter(|report| report.limit == QpLimit::Tenant).count()
+    });
+    looks.sum()
+}
+
+#[test]
+fn a_queue_pair_says_that_its_tenants_cap_holds_it_back() {
+    let tenth = TenantCaps { bytes_per_s: 1_250_000_000, operations_per_s: 0 };
+    let (capped, free) = (found_above_its_cap(tenth), found_above_its_cap(TenantCaps::default()));
+    println!("{capped} and {free} of 1,600 looks");
+    assert!(capped > 800 && free == 0, "{capped} and {free}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Facts {
             queue_pairs: nic.core().reports(now),
             tenants: nic.core().tenants(),
             hosts: nic.core().hosts(),
-            latency: nic.core().latency(),
+            latency: nic.core().latency(now),
             added,
         })
     }

@@ -26,15 +26,15 @@ impl Matrix {
     }
 }
 
-/// Plays all runs of a matrix in so many threads. After each, `goes_on` is asked with how many are
+/// Plays runs of a matrix in so many threads. After each, `goes_on` is asked with how many are
 /// done; once it says no, those under way end and no other begins. What comes out of a run does not
 /// depend on the number of threads.
 pub fn run(
     matrix: &Matrix,
+    tasks: &[Task],
     threads: usize,
     goes_on: impl FnMut(usize) -> bool + Send,
 ) -> Vec<(Task, Played)> {
-    let tasks = matrix.tasks();
     // Relaxed: a counter and a flag that guard nothing else.
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let state = Mutex::new((vec![None; tasks.len()], 0, goes_on));
@@ -60,5 +60,5 @@ pub fn run(
         work();
     });
     let (played, ..) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tasks.into_iter().zip(played).filter_map(|(task, played)| Some((task, played?))).collect()
+    tasks.iter().zip(played).filter_map(|(task, played)| Some((*task, played?))).collect()
 }

@@ -18,6 +18,8 @@ const REGIONS_MAX: u32 = 256;
 const HOSTS_MAX: usize = 64;
 /// Requests that a queue pair may have outstanding at most.
 const DEPTH_MAX: u32 = 4096;
+/// The latest begin of an entry, in microseconds: no scenario takes longer.
+const START_MAX_US: u32 = 10_000_000;
 
 /// One kind of traffic from a host to another, or to itself.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -193,6 +195,7 @@ impl Entry {
         within("qps", self.qps, (1.0, f64::from(QPS_MAX)))?;
         within("depth", self.depth, depth)?;
         within("batch", self.batch, depth)?;
+        within("start_us", self.start_us, (0.0, f64::from(START_MAX_US)))?;
         within("window", self.window, (1.0, f64::from(WINDOW_LIMIT)))?;
         within("signaled", self.signaled, (1.0, f64::from(self.depth)))?;
         within("elements", self.elements, (1.0, 8.0))?;

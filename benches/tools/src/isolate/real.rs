@@ -5,9 +5,11 @@
 //! the median of each counts, since machines change their speed meanwhile.
 
 mod peer;
+mod playable;
 mod player;
 
 pub use peer::answer;
+pub use playable::{check, cut};
 
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -83,7 +85,8 @@ pub fn measure(
             let runs = [(None, false), (Some(attacker), false), (Some(attacker), true)];
             for ((attacker, policy), samples) in runs.into_iter().zip(&mut samples) {
                 match hosts.run(attacker, victim, policy, plan) {
-                    Err(Error::Interrupted) => return Ok(measured),
+                    // Ctrl-C ends the peer, too, which this host may notice first.
+                    Err(_) if interrupt::check().is_err() => return Ok(measured),
                     gbps => samples.push(gbps?),
                 }
                 bar.inc(1);

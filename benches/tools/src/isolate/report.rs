@@ -60,23 +60,37 @@ impl Report<'_> {
 pub struct Beside<'a> {
     /// On two processes.
     pub measured: &'a [Pair],
-    /// In virtual time, in the same order.
+    /// In virtual time, as many as were played.
     pub simulated: &'a [Pair],
+    /// Pairs that there should be.
+    pub wanted: usize,
 }
 
 impl Beside<'_> {
+    /// What was measured, and what was simulated of it.
+    fn pairs(&self) -> impl Iterator<Item = (&Pair, Option<&Pair>)> {
+        self.measured.iter().map(|pair| {
+            let is_it = |other: &&Pair| (&other.attacker, &other.victim) == (&pair.attacker, &pair.victim);
+            (pair, self.simulated.iter().find(is_it))
+        })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.measured.len() == self.wanted && self.simulated.len() == self.wanted
+    }
+
     /// As one document.
     #[must_use]
     pub fn json(&self) -> Value {
-        let pair = |(measured, simulated): (&Pair, &Pair)| {
+        let pair = |(measured, simulated): (&Pair, Option<&Pair>)| {
             let mut document = pair_json(measured);
             for key in ["scarce", "replay"] {
                 document.as_object_mut().map(|object| object.remove(key));
             }
-            document["simulated"] = pair_json(simulated);
+            document["simulated"] = simulated.map_or(Value::Null, pair_json);
             document
         };
-        json!({ "pairs": self.measured.iter().zip(self.simulated).map(pair).collect::<Vec<_>>() })
+        json!({ "complete": self.is_complete(), "pairs": self.pairs().map(pair).collect::<Vec<_>>() })
     }
 }
 
@@ -88,16 +102,22 @@ impl fmt::Display for Beside<'_> {
             "{:<12} {:<10} {:>10} {:>8} {:>8} {:>9} {:>9}",
             "attacker", "victim", "alone Gb/s", "without", "with", "sim w/o", "sim with"
         )?;
-        for (pair, simulated) in self.measured.iter().zip(self.simulated) {
-            let ([off, on], [sim_off, sim_on]) = (pair.kept(), simulated.kept());
+        for (pair, simulated) in self.pairs() {
+            let [off, on] = pair.kept();
+            let simulated = simulated.map(|pair| pair.kept().map(|kept| format!("{kept:.2}")));
+            let [sim_off, sim_on] = simulated.unwrap_or_else(|| ["-", "-"].map(str::to_owned));
             writeln!(
                 f,
-                "{:<12} {:<10} {:>10.2} {off:>8.2} {on:>8.2} {sim_off:>9.2} {sim_on:>9.2}{}",
+                "{:<12} {:<10} {:>10.2} {off:>8.2} {on:>8.2} {sim_off:>9} {sim_on:>9}{}",
                 pair.attacker,
                 pair.victim,
                 pair.alone,
                 if pair.holds()[1] { "" } else { "  too little" }
             )?;
+        }
+        if !self.is_complete() {
+            let (measured, simulated) = (self.measured.len(), self.simulated.len());
+            writeln!(f, "ended after {measured} of {} pairs, with {simulated} simulated", self.wanted)?;
         }
         Ok(())
     }
@@ -158,6 +178,37 @@ impl fmt::Display for Report<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_measured_or_simulated_is_said() {
+        let pair = |victim: &str, on: f64| Pair {
+            attacker: "bulk".to_owned(),
+            victim: victim.to_owned(),
+            needs: 0.75,
+            alone: 20.0,
+            guaranteed: 10.0,
+            off: 1.0,
+            on,
+            reason: None,
+            scenario: srnic_workload::scenario::Scenario::default(),
+        };
+        let (measured, simulated) = ([pair("write-8", 9.0), pair("read-8", 4.0)], [pair("read-8", 6.0)]);
+        let told = |wanted, simulated| Beside { measured: &measured, simulated, wanted };
+        let cut_off = told(3, &simulated[..]);
+        let text = cut_off.to_string();
+        for part in [
+            "write-8         20.00     0.10     0.90         -         -\n",
+            "read-8          20.00     0.10     0.40      0.10      0.60  too little\n",
+            "ended after 2 of 3 pairs, with 1 simulated\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let json = cut_off.json();
+        assert_eq!((&json["complete"], &json["pairs"][0]["simulated"]), (&false.into(), &Value::Null));
+        assert_eq!(json["pairs"][1]["simulated"]["kept_on"], json!(0.6));
+        let whole = told(2, &measured[..]);
+        assert!(!whole.to_string().contains("ended after") && whole.json()["complete"] == true);
+    }
 
     #[test]
     fn a_report_has_both_maps_and_every_miss() {

@@ -109,7 +109,8 @@ const fn remedy(part: Part) -> &'static str {
     match part {
         Part::Posting => "poll more often, submit batches sooner, or open the device with poll=thread",
         Part::Scheduler => {
-            "post less at once, give its queue pair a weight or a priority, or use more engines (engines=)"
+            "post less at once, give its queue pair a weight or a priority, or use more engines (engines=); \
+             srnic stat says whether a cap of its tenant holds it back"
         }
         Part::Port => "the link is full: send less, or use a faster port",
         Part::Window => "a larger window: it must be the bandwidth times the round trip, in packets",

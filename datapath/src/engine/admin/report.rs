@@ -4,7 +4,7 @@ use crate::counters::QpCounters;
 use crate::engine::{Core, LimitTimes};
 use crate::qp::{QpCold, QpFlags, Qpc};
 use crate::qp_state::{QpState, QpType};
-use crate::sched::{HostReport, SchedFlags};
+use crate::sched::{EventMux, HostReport, SchedFlags};
 use crate::time::Time;
 use core::fmt;
 use core::net::IpAddr;
@@ -42,13 +42,15 @@ pub enum QpLimit {
     Paused,
     /// Everything is sent; acknowledgements or responses are under way.
     Acknowledgement,
+    /// Its tenant is above one of its caps.
+    Tenant,
     /// Nothing: it waits for the engine's next turn, or for room in the port.
     Turn,
 }
 
 impl QpLimit {
     /// Every one.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::State,
         Self::NothingToSend,
         Self::NoReceive,
@@ -60,6 +62,7 @@ impl QpLimit {
         Self::PeerHost,
         Self::Paused,
         Self::Acknowledgement,
+        Self::Tenant,
         Self::Turn,
     ];
 }
@@ -78,6 +81,7 @@ impl fmt::Display for QpLimit {
             Self::PeerHost => "peer's host",
             Self::Paused => "paused",
             Self::Acknowledgement => "acknowledgement",
+            Self::Tenant => "tenant's cap",
             Self::Turn => "its turn",
         })
     }
@@ -136,7 +140,7 @@ impl Core {
         pairs
             .map(|(qpc, cold)| QpReport {
                 limit_times: self.limit_times(cold.slot, qpc.id.qpn, now),
-                ..report(qpc, cold, now)
+                ..report((qpc, cold), &self.units.mux, now)
             })
             .collect()
     }
@@ -160,7 +164,7 @@ fn silent_ns(qpc: &Qpc, cold: &QpCold, now: Time) -> u64 {
 }
 
 /// The queue pair as it is, but for its limits' times.
-pub(in crate::engine) fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport {
+pub(in crate::engine) fn report((qpc, cold): (&Qpc, &QpCold), mux: &EventMux, now: Time) -> QpReport {
     QpReport {
         qpn: qpc.id.qpn,
         qp_type: cold.attributes.qp_type,
@@ -178,14 +182,15 @@ pub(in crate::engine) fn report(qpc: &Qpc, cold: &QpCold, now: Time) -> QpReport
         repairing_rx: cold.rx_recovery.is_some(),
         srtt_ns: cold.watchdog.rtt.srtt_ns(),
         silent_ns: silent_ns(qpc, cold, now),
-        limit: limit_of(qpc, cold, now),
+        limit: limit_of((qpc, cold), mux, now),
         limit_times: None,
         counters: cold.counters,
     }
 }
 
 /// The first that applies, from what ends it all to what is merely slow.
-pub(in crate::engine) fn limit_of(qpc: &Qpc, cold: &QpCold, now: Time) -> QpLimit {
+pub(in crate::engine) fn limit_of((qpc, cold): (&Qpc, &QpCold), mux: &EventMux, now: Time) -> QpLimit {
+    let is_parked = || mux.tenants().is_some_and(|tenants| tenants.is_parked(cold.slot));
     let unsent = qpc.req.sent > 0 || cold.send_queue.tail() != qpc.req.next;
     if !qpc.id.state.continues_sends() {
         QpLimit::State
@@ -206,7 +211,7 @@ pub(in crate::engine) fn limit_of(qpc: &Qpc, cold: &QpCold, now: Time) -> QpLimi
     } else if qpc.sched.contains(SchedFlags::WAITS_FOR_HOST) {
         QpLimit::PeerHost
     } else if qpc.tx.may_send_new() {
-        QpLimit::Turn
+        if is_parked() { QpLimit::Tenant } else { QpLimit::Turn }
     } else if qpc.tx.may_resend() || qpc.tx.cwnd() >= cold.attributes.window.into() {
         // Either the sequence window is full, or the controller takes nothing off the window.
         QpLimit::Credit

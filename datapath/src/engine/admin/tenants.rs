@@ -69,11 +69,15 @@ impl Core {
     /// once, and quotas for what is made from now on.
     ///
     /// # Errors
-    /// [`CreateError`] if it does not exist, or an attribute is out of range; nothing has changed
-    /// then.
+    /// [`CreateError`] if it does not exist, if an attribute is out of range, or if the default
+    /// tenant is to have a quota; nothing has changed then.
     pub fn modify_tenant(&mut self, tenant: TenantId, attr: TenantAttr) -> Result<(), CreateError> {
         check(&attr)?;
-        if !self.units.mux.tenants_mut().is_some_and(|tenants| tenants.set(tenant, attr)) {
+        if tenant == TenantId::DEFAULT && attr.quota != TenantQuota::default() {
+            return Err(CreateError::DefaultQuota);
+        }
+        let tenants = self.units.mux.tenants_mut().ok_or(CreateError::NoTenants)?;
+        if !tenants.set(tenant, attr) {
             return Err(CreateError::UnknownTenant(tenant.0));
         }
         self.units.note_inbound_caps();

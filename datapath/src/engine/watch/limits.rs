@@ -2,7 +2,7 @@
 
 use crate::engine::QpLimit;
 use crate::engine::admin::limit_of;
-use crate::qp::QpTable;
+use crate::qp::{QpTable, Units};
 use crate::time::Time;
 
 /// Queue pairs that are looked at each time.
@@ -76,8 +76,8 @@ impl Limits {
     }
 
     /// Looks at the next queue pairs.
-    pub fn look(&mut self, qps: &QpTable, now: Time, port_full: bool) {
-        self.due = now.after(PAUSE_NS);
+    pub fn look(&mut self, qps: &QpTable, units: &Units, port_full: bool) {
+        self.due = units.now.after(PAUSE_NS);
         if self.looks_left == 0 || self.slots.len() != qps.len() {
             self.looks_left = ROUNDS;
             self.slots.clear();
@@ -86,11 +86,12 @@ impl Limits {
         self.looks_left -= 1;
         for _ in 0..LOOKS.min(self.slots.len()) {
             self.next = if self.next + 1 < self.slots.len() { self.next + 1 } else { 0 };
-            self.look_at(self.slots[self.next], qps, now, port_full);
+            self.look_at(self.slots[self.next], qps, units, port_full);
         }
     }
 
-    fn look_at(&mut self, slot: u32, qps: &QpTable, now: Time, port_full: bool) {
+    fn look_at(&mut self, slot: u32, qps: &QpTable, units: &Units, port_full: bool) {
+        let now = units.now;
         let (Some((qpc, cold)), Some(account)) = (qps.peek(slot), self.accounts.get_mut(slot as usize))
         else {
             return;
@@ -100,7 +101,7 @@ impl Limits {
         }
         account.times = account.until(now);
         account.at = now;
-        account.limit = match limit_of(qpc, cold, now) {
+        account.limit = match limit_of((qpc, cold), &units.mux, now) {
             QpLimit::Turn if port_full => QpLimit::ALL.len(),
             limit => limit as usize,
         };

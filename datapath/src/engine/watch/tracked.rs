@@ -119,14 +119,14 @@ impl Tracked {
         } else {
             Standing::Unseen
         };
-        let limit = limit_of(hot, cold, units.now);
+        let limit = limit_of((hot, cold), &units.mux, units.now);
         let (head, host_delay_ns) = (hot.req.head, cold.watched.host_delay_ns);
         self.track.look(units.now, standing, part_of(limit, standing, port_full));
         if standing == Standing::Complete {
             self.track.blame_peer(host_delay_ns.into());
             let Some(found) = self.find_completion(units) else { return false };
             let slot = self.track.posted.slot;
-            let queue_pair = if keeps_slow { report_of(qps, slot, units.now) } else { None };
+            let queue_pair = if keeps_slow { report_of(qps, slot, units) } else { None };
             self.completed = Some(Completed { queue_pair, ..found });
         } else {
             self.head = head;
@@ -164,6 +164,8 @@ const fn part_of(limit: QpLimit, standing: Standing, port_full: bool) -> Part {
         QpLimit::Credit | QpLimit::PeerSilent | QpLimit::Acknowledgement => Part::Window,
         QpLimit::Congestion | QpLimit::PeerHost => Part::Congestion,
         QpLimit::Turn if port_full => Part::Port,
-        QpLimit::Turn | QpLimit::Paused | QpLimit::State | QpLimit::NothingToSend => Part::Scheduler,
+        QpLimit::Turn | QpLimit::Tenant | QpLimit::Paused | QpLimit::State | QpLimit::NothingToSend => {
+            Part::Scheduler
+        }
     }
 }

@@ -229,3 +229,67 @@ fn control_calls_are_capped() {
     assert!(tenants.set(TenantId(1), TenantAttr::default()));
     assert!((0..1_000).all(|_| tenants.admit_call(TenantId(1), now).is_none()), "no cap");
 }
+
+/// A queue pair of a parked tenant ends, and the next one in its slot is another tenant's.
+#[test]
+fn a_slot_that_is_ready_goes_over_to_its_new_tenant() {
+    let mut mux = mux();
+    let tx = TenantCaps { bytes_per_s: 1_000_000, operations_per_s: 0 };
+    let capped = TenantAttr { tx, ..TenantAttr::default() };
+    assert!(mux.tenants_mut().expect("some").set(TenantId(1), capped));
+    let mut flags = [SchedFlags::default(); SLOTS as usize];
+    let now = Time(1_000_000_000);
+    mux.wake(1, &mut flags[1], true);
+    let usage = Usage { bytes: 1 << 20, packets: 16, ..Usage::default() };
+    assert_eq!(turn_of(&mut mux, &mut flags, now), Some(1));
+    mux.settle(1, &mut flags[1], usage, true);
+    assert_eq!(turn_of(&mut mux, &mut flags, now), None);
+    assert!(mux.tenants().expect("some").is_parked(1) && mux.next_deadline().is_some());
+    mux.tenants_mut().expect("some").assign(1, TenantId(2));
+    assert_eq!((mux.waiting(), mux.next_deadline()), (1, None), "nobody is parked any more");
+    assert_eq!((mux.behind(Some(5)), mux.behind(Some(2))), (0, 1));
+    assert_eq!(turn_of(&mut mux, &mut flags, now), Some(1));
+    mux.settle(1, &mut flags[1], Usage::default(), false);
+    assert_eq!((mux.waiting(), mux.next_ready(now)), (0, None));
+    // From a scavenger, it does not wait until the foreground is idle.
+    let scavenger = TenantAttr { class: TenantClass::Scavenger, ..TenantAttr::default() };
+    assert!(mux.tenants_mut().expect("some").set(TenantId(3), scavenger));
+    [0, 3, 7].into_iter().for_each(|slot: u32| mux.wake(slot, &mut flags[slot as usize], true));
+    mux.tenants_mut().expect("some").assign(3, TenantId(2));
+    let mut served = Vec::new();
+    for _ in 0..4 {
+        let slot = turn_of(&mut mux, &mut flags, now).expect("somebody is ready");
+        mux.settle(slot, &mut flags[slot as usize], usage, slot == 0);
+        served.push(slot);
+    }
+    assert!(served.contains(&3) && !served.contains(&7), "{served:?}");
+}
+
+#[test]
+fn a_tenant_owes_nothing_of_the_one_that_had_its_number() {
+    let mut mux = mux();
+    let caps = TenantCaps { bytes_per_s: 1_000_000, operations_per_s: 1_000 };
+    let attr = TenantAttr { tx: caps, rx: caps, control_per_s: 1_000, ..TenantAttr::default() };
+    assert!(mux.tenants_mut().expect("some").set(TenantId(1), attr));
+    let mut flags = [SchedFlags::default(); SLOTS as usize];
+    let now = Time(1_000_000_000);
+    let usage = Usage { bytes: 1 << 20, packets: 16, operations: 16, ..Usage::default() };
+    mux.wake(1, &mut flags[1], true);
+    assert_eq!(turn_of(&mut mux, &mut flags, now), Some(1));
+    mux.settle(1, &mut flags[1], usage, true);
+    assert_eq!(turn_of(&mut mux, &mut flags, now), None);
+    let tenants = mux.tenants_mut().expect("some");
+    assert!(!tenants.receive(1, &usage, now) && tenants.receive(1, &usage, now));
+    assert!((0..64).any(|_| tenants.admit_call(TenantId(1), now).is_some()));
+    [1, 5].into_iter().for_each(|slot| tenants.assign(slot, TenantId::DEFAULT));
+    tenants.destroy(TenantId(1));
+    assert_eq!(tenants.create(attr), Some(TenantId(1)));
+    [1, 5].into_iter().for_each(|slot| tenants.assign(slot, TenantId(1)));
+    assert!(!tenants.is_parked(1) && !tenants.receive(1, &usage, now));
+    assert_eq!(tenants.admit_call(TenantId(1), now), None);
+    // The slot that was ready, and the next that is.
+    mux.wake(5, &mut flags[5], true);
+    assert_eq!(turn_of(&mut mux, &mut flags, now), Some(1));
+    mux.settle(1, &mut flags[1], Usage::default(), false);
+    assert_eq!(turn_of(&mut mux, &mut flags, now), Some(5));
+}

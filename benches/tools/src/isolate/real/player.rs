@@ -1,11 +1,12 @@
 //! Host 0: plays entries of the workload language over a device.
 
 use super::peer::PORT;
+use super::playable::{Playable, QPS_MAX, Verb};
 use crate::dial::dial;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use srnic_workload::isolate::{Policy, Side};
-use srnic_workload::scenario::{Entry, Op};
+use srnic_workload::scenario::Entry;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,8 +20,6 @@ pub const MEMORY: usize = 1 << 20;
 /// What peers may do with it.
 pub const ALL: Access =
     Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC);
-/// Queue pairs of an entry at most: each is connected for each run.
-const QPS_MAX: u32 = 256;
 /// Time before the victim is measured.
 const LEAD: Duration = Duration::from_millis(20);
 /// Completions that each side takes before the other has its turn.
@@ -161,11 +160,9 @@ impl Player {
     /// The queue pairs of an entry, connected, each with all that it has outstanding.
     fn flows(&self, entry: &Entry, tenant: usize) -> Result<Flows> {
         let refused = |error: &dyn std::fmt::Display| Error::Options(error.to_string());
-        let longest = entry.sizes.clone().sizes().map_err(|error| refused(&error))?.largest() as usize;
-        let bytes = if entry.op == Op::Atomic { 8 } else { longest.min(MEMORY) };
-        let qps = entry.qps.min(QPS_MAX);
+        let Playable { verb, bytes } = Playable::of(entry).map_err(|keys| refused(&keys))?;
         let terms = Terms::of(tenant, entry, bytes);
-        let cq = self.device.create_cq(qps * entry.depth + 16)?;
+        let cq = self.device.create_cq(entry.qps * entry.depth + 16)?;
         let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), PORT);
         let pmtu = entry.pmtu().map_err(|error| refused(&error))?;
         let said = terms.write();
@@ -178,7 +175,7 @@ impl Player {
         };
         let mut pairs = Vec::new();
         let mut remote = None;
-        for _ in 0..qps {
+        for _ in 0..entry.qps {
             let builder = || terms.attributes(self.domains[tenant].queue_pair(&cq, &cq));
             let prepare = || Ok((builder().path_mtu(pmtu).caps(caps).window(entry.window).build()?, ()));
             let (pair, ()) =
@@ -190,7 +187,7 @@ impl Player {
         let unknown = || Error::Unexpected { said: "nothing".to_owned(), expected: "where memory is" };
         let remote = remote.ok_or_else(unknown)?;
         let elements = elements(&self.memory[tenant], bytes, entry.elements as usize)?;
-        let mut flows = Flows { op: entry.op, len: bytes as u64, elements, remote, pairs, cq, bytes: 0 };
+        let mut flows = Flows { verb, len: bytes as u64, elements, remote, pairs, cq, bytes: 0 };
         for pair in 0..flows.pairs.len() {
             for _ in 0..entry.depth {
                 flows.post(pair)?;
@@ -214,7 +211,7 @@ fn gbps(bytes: u64, nanoseconds: u128) -> f64 {
 
 /// The queue pairs of an entry.
 struct Flows {
-    op: Op,
+    verb: Verb,
     len: u64,
     elements: Vec<Sge>,
     remote: RemoteRegion,
@@ -241,13 +238,12 @@ impl Flows {
     fn post(&mut self, pair: usize) -> Result<()> {
         let to = self.remote.at(0);
         let data = SendData::Gather(&self.elements);
-        let request = match self.op {
-            Op::Send => SendRequest::send(data),
-            Op::Read => SendRequest::read(&self.elements, to),
-            Op::Atomic => SendRequest::fetch_and_add(self.elements[0], to, 1),
-            Op::Write => SendRequest::write(data, to),
-            Op::WriteImm => SendRequest::write(data, to).with_imm(1),
-            other => return Err(Error::Options(format!("{other} is played in virtual time only"))),
+        let request = match self.verb {
+            Verb::Send => SendRequest::send(data),
+            Verb::Read => SendRequest::read(&self.elements, to),
+            Verb::Atomic => SendRequest::fetch_and_add(self.elements[0], to, 1),
+            Verb::Write => SendRequest::write(data, to),
+            Verb::WriteImm => SendRequest::write(data, to).with_imm(1),
         };
         Ok(self.pairs[pair].post_send(&request.signaled().id(pair as u64))?)
     }

@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
 /// What each limit means, and what can be done: docs/observability.md has more of it.
-const MEANINGS: [(&str, &str); 12] = [
+const MEANINGS: [(&str, &str); 13] = [
     ("state", "it is before RTS, or in error: its completions say why"),
     ("nothing to send", "the application: everything posted is done"),
     ("no receive posted", "the peer's program posts too few receives"),
@@ -23,6 +23,7 @@ const MEANINGS: [(&str, &str); 12] = [
     ("peer's host", "the peer's host falls behind: give its program more processor time, or less work"),
     ("paused", "its program has paused it"),
     ("acknowledgement", "everything is sent: a round trip"),
+    ("tenant's cap", "its tenant has sent what its caps allow: TenantAttr::tx"),
     ("its turn", "it waits for the engine, or for room in the port: poll more often, or poll=thread"),
 ];
 
