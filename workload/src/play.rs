@@ -105,11 +105,27 @@ pub fn play(scenario: &Scenario) -> Result<Outcome, ScenarioError> {
     play_with(scenario, &|_| ())
 }
 
+/// Plays it for as long as `goes_on` says so; what came of it by then is what it returns.
+///
+/// # Errors
+/// [`ScenarioError`]: of [`Scenario::check`].
+pub fn play_while(scenario: &Scenario, goes_on: &dyn Fn() -> bool) -> Result<Outcome, ScenarioError> {
+    play_on(scenario, &|_| (), goes_on)
+}
+
 /// Plays it on a rig that `prepare` may have changed.
 ///
 /// # Errors
 /// [`ScenarioError`]: of [`Scenario::check`].
 pub fn play_with(scenario: &Scenario, prepare: Prepare<'_>) -> Result<Outcome, ScenarioError> {
+    play_on(scenario, prepare, &|| true)
+}
+
+fn play_on(
+    scenario: &Scenario,
+    prepare: Prepare<'_>,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Outcome, ScenarioError> {
     scenario.check()?;
     let mut rig = Rig::new(options(scenario));
     rig.set_auto_poll(false);
@@ -122,7 +138,7 @@ pub fn play_with(scenario: &Scenario, prepare: Prepare<'_>) -> Result<Outcome, S
     }
     prepare(&mut rig);
     let time_ns = u64::from(scenario.time_us) * 1000;
-    let busy = run(&mut rig, &mut all, time_ns);
+    let busy = run(&mut rig, &mut all, time_ns, goes_on);
     Ok(outcome(scenario, &rig, &all, (time_ns, busy)))
 }
 
@@ -164,18 +180,18 @@ fn traffic(rig: &mut Rig, scenario: &Scenario) -> Result<Vec<Box<dyn Traffic>>, 
 }
 
 /// Returns for how many nanoseconds each host was busy while requests were posted.
-fn run(rig: &mut Rig, all: &mut [Box<dyn Traffic>], time_ns: u64) -> Vec<u64> {
+fn run(rig: &mut Rig, all: &mut [Box<dyn Traffic>], time_ns: u64, goes_on: &dyn Fn() -> bool) -> Vec<u64> {
     let busy = |rig: &Rig| (0..rig.nodes()).map(|host| rig.busy_ns(NodeId(host))).collect::<Vec<_>>();
     let (before, end) = (busy(rig), rig.now().after(time_ns));
     all.iter_mut().for_each(|one| one.step(rig, true));
-    while rig.now() < end {
+    while rig.now() < end && goes_on() {
         look(rig, all, end);
         all.iter_mut().for_each(|one| one.step(rig, true));
     }
     let spent = busy(rig).iter().zip(before).map(|(after, before)| after - before).collect();
     all.iter_mut().for_each(|one| one.stop());
     let end = rig.now().after((time_ns * DRAIN.0).max(DRAIN.1));
-    while rig.now() < end && !all.iter().all(|one| one.moves_on()) {
+    while rig.now() < end && !all.iter().all(|one| one.moves_on()) && goes_on() {
         look(rig, all, end);
         all.iter_mut().for_each(|one| one.step(rig, false));
     }
@@ -300,6 +316,16 @@ mod tests {
         let first = outcome(text);
         assert_eq!(first, outcome(text));
         assert_ne!(first.hash, outcome(&format!("{{seed = 2, {}", &text[1..])).hash);
+    }
+
+    /// Of ten seconds of virtual time three looks of a program are played.
+    #[test]
+    fn it_ends_when_it_is_not_to_go_on() {
+        let scenario = Scenario::parse("{time_us = 10000000, workload = [{}]}").expect("a scenario");
+        let looks = core::cell::Cell::new(0);
+        let goes_on = || looks.replace(looks.get() + 1) < 3;
+        let told = play_while(&scenario, &goes_on).expect("it can be played");
+        assert!(told.took < Duration::from_micros(100), "{:?}", told.took);
     }
 
     /// 25 Gb/s, and packets of 1,024 bytes that take 1,106 on the wire.

@@ -50,7 +50,7 @@ pub enum Strategy {
 /// An anomaly.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Anomaly {
-    /// Where it was found.
+    /// A point that has it: the search for its features ended there.
     pub point: Point,
     /// What is not as it should be there; at least one.
     pub findings: Vec<Finding>,
@@ -102,9 +102,15 @@ impl<F: FnMut(&Point) -> Trial> Search<F> {
         let Self { try_out, found, rng, .. } = self;
         let is_known = |point: &Point| found.iter().any(|anomaly| anomaly.minimal.contains(point));
         let is_wrong = |point: &Point| !try_out(point).findings.is_empty();
-        let (minimal, tried) = MinimalSet::of(&point, rng, is_known, is_wrong);
+        let (minimal, ended, tried) = MinimalSet::of(&point, rng, is_known, is_wrong);
         self.minimising += tried;
-        self.found.push(Anomaly { point, findings, minimal, after: self.points });
+        let findings = if ended == point {
+            findings
+        } else {
+            self.minimising += 1;
+            (self.try_out)(&ended).findings
+        };
+        self.found.push(Anomaly { point: ended, findings, minimal, after: self.points });
     }
 
     /// Anomalies, in the order in which they were found.
@@ -150,4 +156,36 @@ fn unit(rng: &mut Rng) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 const fn float(count: usize) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two defects. From a point of one a step may lead into the other, and then that one is told:
+    /// by its features, its point and what is wrong there.
+    #[test]
+    fn features_point_and_findings_of_an_anomaly_fit_each_other() {
+        let defects = [
+            MinimalSet(vec![(0, vec![0]), (1, vec![0, 1, 2])]),
+            MinimalSet(vec![(0, vec![1, 2]), (3, vec![3, 4, 5])]),
+        ];
+        let findings = |point: &Point| -> Vec<Finding> {
+            let harm = defects.iter().filter(|defect| defect.contains(point));
+            harm.map(|defect| Finding { kind: Kind::Late, words: defect.to_string() }).collect()
+        };
+        for seed in 0..100 {
+            let try_out = |point: &Point| Trial {
+                findings: findings(point),
+                signals: vec![0.0; crate::judge::SIGNALS.len()],
+            };
+            let mut search = Search::new(Strategy::Random, seed, try_out);
+            while search.found().is_empty() {
+                search.step();
+            }
+            let Anomaly { point, findings: told, minimal, .. } = &search.found()[0];
+            assert!(minimal.contains(point), "seed {seed}: {minimal} at {point}");
+            assert_eq!(told, &findings(point), "seed {seed}");
+        }
+    }
 }

@@ -24,17 +24,17 @@ use finding::{Finding, Findings, Level};
 use judge::Row;
 use measure::Measured;
 use past::Past;
-use path::Path;
+use path::Outcome;
 use preflight::Host;
 use rehearse::Delay;
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tomography::History;
 use verbs_api::{Device, DeviceSpec, Driver, Role, StatAddress};
-use watch::{Reason, Watch};
+use watch::{Reason, Watch, cpu_time};
 use ways::Ways;
 
 /// Says what of this host, or of the way to a peer, is slow; and what to do about it
@@ -63,19 +63,21 @@ pub struct Cli {
     #[arg(long, conflicts_with = "preflight")]
     answer: bool,
     /// Port of the connection manager where probes are answered
-    #[arg(short, long, default_value_t = 7175)]
+    #[arg(short, long, default_value_t = 7175, conflicts_with = "preflight")]
     port: u16,
     /// CPUs to probe from, or that are to poll, as in 0,1; without it probes use all that they may
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "answer")]
     cpu: Vec<usize>,
     /// Probes of each way, of which the best counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(conflicts_with_all = ["preflight", "answer"])]
     rounds: u32,
     /// What is usual, from a file of --save
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preflight", "answer"])]
     baseline: Option<PathBuf>,
-    /// Writes what was measured to a file, as what is usual from now on
-    #[arg(long, value_name = "FILE")]
+    /// Writes what was measured to a file, as what is usual from now on; not with --watch, which
+    /// would make what is sick usual
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preflight", "answer", "watch"])]
     save: Option<PathBuf>,
     /// Gb/s that the way to HOST should carry: tells whether the window is large enough for it
     #[arg(long, value_name = "GBPS", requires = "host", value_parser = rate)]
@@ -86,6 +88,7 @@ pub struct Cli {
     /// Looks again after so many seconds, and at once when frames are dropped, until Ctrl-C; more
     /// seldom if that took more than a hundredth of the time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(conflicts_with_all = ["preflight", "answer"])]
     watch: Option<u64>,
     /// A program's device whose drops are watched as well, by its stat=; may be given again
     #[arg(long, value_name = "ADDRESS", requires = "watch")]
@@ -98,7 +101,7 @@ pub struct Cli {
     #[arg(long, value_name = "PART=TIME", conflicts_with_all = ["preflight", "answer", "save"])]
     rehearse: Vec<Delay>,
     /// Writes a JSON document, one a line for each look
-    #[arg(long)]
+    #[arg(long, conflicts_with = "answer")]
     json: bool,
 }
 
@@ -135,21 +138,28 @@ fn run(cli: &Cli) -> Result<Level> {
     let ways = Ways::open(&device, &cpus, cli.host.map(|host| SocketAddr::new(host, cli.port)))?;
     rehearse::check(&cli.rehearse, &ways.paths())?;
     let watch = Watch::begin(&device, &cli.drops_of)?;
-    look(cli, &settings, &usual, ways, watch)
+    let mut last = None;
+    match (look(cli, &settings, &usual, (ways, watch), &mut last), last) {
+        // In a probe, or between two looks.
+        (Err(Error::Interrupted), Some(level)) => Ok(level),
+        (ended, _) => ended,
+    }
 }
 
-/// Probes, judges and tells, once or again and again. The verdict is that of the last look.
+/// Probes, judges and tells, once or again and again. The verdict is that of the last look, and
+/// `last` has it as soon as it is told.
 fn look(
     cli: &Cli,
     settings: &Findings,
     usual: &Baseline,
-    mut ways: Ways,
-    mut watch: Watch<'_>,
+    (mut ways, mut watch): (Ways<'_>, Watch<'_>),
+    last: &mut Option<Level>,
 ) -> Result<Level> {
     let (mut history, mut past) = (History::default(), Past::default());
     let (mut reason, mut looks) = (Reason::Start, 0);
     loop {
-        let since = Instant::now();
+        let since = cpu_time();
+        ways.dial_again()?;
         let mut probes = Vec::new();
         for _ in 0..cli.rounds {
             probes = ways.probe(probes, &cli.rehearse)?;
@@ -165,22 +175,20 @@ fn look(
         if let Some(path) = &cli.svg {
             std::fs::write(path, map::map(&rows).svg()).map_err(Error::file("write", path))?;
         }
-        watch.look_took(since.elapsed());
+        watch.look_took(cpu_time().saturating_sub(since));
         let look =
             Look { rows: &rows, links: &links, past: &past, reason: &reason, cpu_share: watch.cpu_share() };
         let level = show(cli, settings, &look)?;
+        *last = Some(level);
         looks += 1;
         let Some(seconds) = cli.watch.filter(|_| cli.looks != Some(looks)) else { return Ok(level) };
-        reason = match watch.wait(Duration::from_secs(seconds)) {
-            Err(Error::Interrupted) => return Ok(level),
-            reason => reason?,
-        };
+        reason = watch.wait(Duration::from_secs(seconds))?;
     }
 }
 
 /// Whether the window to the peer is large enough, if the command line says for what.
-fn window_of(cli: &Cli, ways: &Ways, probes: &[(Path, Measured)]) -> Option<Finding> {
-    let best = probes.iter().filter(|(path, _)| path.peer.is_some()).map(|(_, measured)| *measured);
+fn window_of(cli: &Cli, ways: &Ways<'_>, probes: &[Outcome]) -> Option<Finding> {
+    let best = probes.iter().filter(|(path, _)| path.peer.is_some()).filter_map(|(_, measured)| *measured);
     Some(window::judge(ways.peer_window()?, best.reduce(Measured::best_of)?, cli.rate?))
 }
 
@@ -239,12 +247,13 @@ fn tell(cli: &Cli, all: &Findings, document: Value) -> Result<Level> {
 }
 
 fn probe_json(row: &Row) -> Value {
+    let micros = |of: Measured| of.latency_ns / 1000.0;
     json!({
         "name": row.path.to_string(),
-        "latency_us": row.measured.latency_ns / 1000.0,
-        "gbps": row.measured.gbps,
-        "usual_latency_us": row.usual.latency_ns / 1000.0,
-        "usual_gbps": row.usual.gbps,
+        "latency_us": row.measured.map(micros),
+        "gbps": row.measured.map(|of| of.gbps),
+        "usual_latency_us": row.usual.map(micros),
+        "usual_gbps": row.usual.map(|of| of.gbps),
         "good": row.is_good(),
     })
 }
@@ -252,9 +261,12 @@ fn probe_json(row: &Row) -> Value {
 fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.path.to_string().len()).max().unwrap_or_default();
     let line = |row: &Row| {
+        let path = row.path.to_string();
+        let Some(Measured { latency_ns, gbps }) = row.measured else {
+            return format!("{path:<width$}  {:>10}\n", "no answer");
+        };
         let mark = if row.is_good() { "" } else { "  slow" };
-        let (micros, gbps) = (row.measured.latency_ns / 1000.0, row.measured.gbps);
-        format!("{:<width$}  {micros:10.2}  {gbps:8.1}{mark}\n", row.path.to_string())
+        format!("{path:<width$}  {:10.2}  {gbps:8.1}{mark}\n", latency_ns / 1000.0)
     };
     let heading = format!("{:<width$}  latency us      Gb/s\n", "probe");
     heading + &rows.iter().map(line).collect::<String>()

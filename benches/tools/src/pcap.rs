@@ -14,8 +14,8 @@ use wire::encap::ROCE_UDP_PORT;
 ///
 /// With `--explain` it says of each connection what was lost, reordered, sent again and why, and
 /// which rules of the protocol were broken. Exit status: 0 if everything is as it should be, 1 if
-/// a packet is not or a rule was broken, 2 if a file cannot be read, or standard output cannot be
-/// written.
+/// a packet is not or was not captured whole, or a rule was broken, 2 if a file cannot be read, or
+/// standard output cannot be written.
 #[derive(Parser)]
 #[command(version)]
 pub struct Cli {
@@ -90,9 +90,9 @@ fn explain(cli: &Cli) -> ExitCode {
     if let Err(error) = &written {
         error.show();
     }
-    match (whole && written.is_ok(), report.violations().next()) {
+    match (whole && written.is_ok(), report.is_clean()) {
         (false, _) => ExitCode::from(2),
-        (true, Some(_)) => ExitCode::FAILURE,
-        (true, None) => ExitCode::SUCCESS,
+        (true, false) => ExitCode::FAILURE,
+        (true, true) => ExitCode::SUCCESS,
     }
 }

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::Report;
 use srnic_workload::judge::judge;
-use srnic_workload::play::play;
+use srnic_workload::play::play_while;
 use srnic_workload::scenario::{Scenario, ScenarioError};
 use srnic_workload::search::{Search, Strategy, trial};
 use std::process::ExitCode;
@@ -19,8 +19,9 @@ use std::process::ExitCode;
 /// depth, sizes, path MTU, window, elements, regions, completions, batches, congestion control,
 /// loss and reordering. The search goes where counters are large that show that a rare path is
 /// near. Of each anomaly it finds the features that bring it about, and the line that shows it
-/// again. A seed is one search. Ctrl-C shows what there is. Exit status: 0 if all is well, 1 if
-/// something is not, 2 if it could not be tried.
+/// again. A seed is one search. Ctrl-C shows what there is; of a replay it shows nothing. Exit
+/// status: 0 if all is well, 1 if something is not, 2 if it could not be tried or a replay was
+/// interrupted.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {
@@ -92,7 +93,8 @@ fn replay(workload: &str, json: bool) -> Result<bool> {
     };
     let refused = |error: ScenarioError| Error::Options(format!("--replay: {error}"));
     let scenario = Scenario::parse(&text).map_err(refused)?;
-    let outcome = play(&scenario).map_err(refused)?;
+    let outcome = play_while(&scenario, &|| interrupt::check().is_ok()).map_err(refused)?;
+    interrupt::check()?;
     let findings = judge(&scenario, &outcome);
     if json {
         output::line(report::outcome_json(&scenario, &outcome, &findings))?;

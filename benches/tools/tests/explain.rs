@@ -1,14 +1,15 @@
 //! `srnic pcap --explain` over captures of runs whose faults are known, with a network in virtual
 //! time that writes down what it does to each frame.
 
+use datapath::qp::attr::{CongestionAlgorithm, RecoveryPolicy};
 use simnet::filter::drop_numbers;
 use simnet::{Capture, Faults, LinkId, Message, NodeId, Op, Qp, QpOptions, Rig, RigOptions, Rng, Transfer};
-use srnic_tools::capture::explain::{Report, Stream, Traffic, What};
+use srnic_tools::capture::explain::{Report, Rule, Stream, Traffic, Violation, What};
 use srnic_tools::capture::{Explain, Frame, for_each};
 use std::collections::BTreeMap;
 use std::path::Path;
 use wire::encap::ROCE_UDP_PORT;
-use wire::{Kind, Opcode, Pmtu, Psn};
+use wire::{Kind, Opcode, Pmtu, Psn, WireMode};
 
 const LIMIT_NS: u64 = 1_000_000_000;
 
@@ -268,22 +269,28 @@ fn marks_are_counted_where_they_are_seen_and_where_they_are_reported() {
 /// Sections of the rules that the sender's capture breaks if one packet of it, the tenth that
 /// `choose` accepts, is changed.
 fn planted(choose: impl Fn(&wire::Repr) -> bool, plant: impl Fn(&mut wire::Repr)) -> Vec<&'static str> {
+    broken(choose, plant).1.iter().map(|one| one.rule.section()).collect()
+}
+
+/// The number of the frame that is changed so, and the rules that are broken then.
+fn broken(choose: impl Fn(&wire::Repr) -> bool, plant: impl Fn(&mut wire::Repr)) -> (u64, Vec<Violation>) {
     let run = run(9, &Op::WITH_RESPONSES, |_, _, _| {});
     let mut explain = Explain::new(ROCE_UDP_PORT);
-    let mut count = 0;
-    for captured in run.capture.of(run.a) {
+    let (mut count, mut changed) = (0, 0);
+    for (captured, number) in run.capture.of(run.a).zip(1..) {
         let mut frame = captured.frame.clone();
         let packet = simnet::frame::packet(&frame).expect("engines send packets");
         if choose(&wire::Repr::parse(&packet)) {
             count += 1;
             if count == 10 {
                 rewrite(&mut frame, &plant);
+                changed = number;
             }
         }
         add(&mut explain, captured.at.0, &frame);
     }
     assert!(count >= 10, "{count}");
-    explain.report().violations().map(|one| one.rule.section()).collect()
+    (changed, explain.report().violations().cloned().collect())
 }
 
 /// Changes the headers of a packet, and seals it again.
@@ -340,6 +347,73 @@ fn a_planted_violation_is_named_by_its_section() {
     for (section, plant) in of_acks {
         assert_eq!(planted(is_ack, plant), [section]);
     }
+}
+
+/// A packet with a PSN far ahead: it is named, and not the first of its stream.
+#[test]
+fn a_window_that_is_too_large_is_that_of_the_packet_that_made_it_so() {
+    let is_data = |repr: &wire::Repr| REQUESTS.contains(&repr.bth.opcode.kind());
+    let (changed, violations) = broken(is_data, |repr| repr.bth.psn = repr.bth.psn.add(20_000));
+    let named: Vec<u64> =
+        violations.iter().filter(|one| one.rule == Rule::Window).map(|one| one.frame).collect();
+    assert!(changed > 1);
+    assert_eq!(named, [changed]);
+}
+
+/// The time between CNPs is looked at where they are sent, each fault has its own words, and a copy
+/// that the network made is none.
+#[test]
+fn notifications_are_judged_where_they_are_sent() {
+    let mut rig_options = RigOptions::seeded(1);
+    rig_options.port.down.mark_frames = Some(0);
+    let plain = QpOptions {
+        window: 64,
+        congestion: CongestionAlgorithm::Dcqcn,
+        wire_mode: WireMode::Plain,
+        recovery: RecoveryPolicy::GoBackN,
+        ..QpOptions::default()
+    };
+    let (mut rig, a, b) = Rig::pair(rig_options, plain);
+    rig.net.capture();
+    let messages = vec![Message::new(Op::Write, 50_000); 20];
+    Transfer::new(&mut rig, a, b, messages, 1).run(&mut rig, LIMIT_NS).expect("it ends");
+    let run = Run { capture: rig.net.take_capture().expect("begun"), a: a.node(), b: b.node() };
+    // The second one comes so long after the first, and is changed; with a copy or without.
+    let told = |node: NodeId, after_ns: Option<u64>, plant: fn(&mut wire::Repr), copy: bool| {
+        let mut explain = Explain::new(ROCE_UDP_PORT);
+        let mut sent = Vec::new();
+        for captured in run.capture.of(node) {
+            let (mut frame, mut at_ns) = (captured.frame.clone(), captured.at.0);
+            let is_cnp = |frame: &[u8]| {
+                simnet::frame::packet(frame).is_some_and(|packet| packet.opcode() == Opcode::Cnp)
+            };
+            if is_cnp(&frame) {
+                if let ([first], Some(after_ns)) = (sent.as_slice(), after_ns) {
+                    at_ns = first + after_ns;
+                }
+                if sent.len() == 1 {
+                    rewrite(&mut frame, &plant);
+                }
+                sent.push(at_ns);
+                if copy {
+                    add(&mut explain, at_ns + 10, &frame);
+                }
+            }
+            add(&mut explain, at_ns, &frame);
+        }
+        assert!(sent.len() > 3, "{}", sent.len());
+        explain.report().violations().map(|one| one.text.clone()).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    for node in [run.a, run.b] {
+        assert_eq!(told(node, None, |_| {}, false), none);
+        assert_eq!(told(node, None, |_| {}, true), none, "copies");
+        assert_eq!(told(node, None, |repr| repr.bth.becn = false, false), ["a CNP without BECN"]);
+        assert_eq!(told(node, None, |repr| repr.bth.psn = Psn::new(7), false), ["a CNP has PSN 7, not 0"]);
+    }
+    let soon = ["a CNP 20 us after another one; there must be 50 between"];
+    assert_eq!(told(run.b, Some(20_000), |_| {}, false), soon);
+    assert_eq!(told(run.a, Some(20_000), |_| {}, false), none, "a queue held the first one back");
 }
 
 /// The explanation of a capture of Linux soft-RoCE.

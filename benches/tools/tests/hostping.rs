@@ -4,8 +4,9 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
-use std::time::Duration;
-use support::{Ended, Place, Running, srnic};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use support::{Ended, LIMIT, Place, Running, srnic};
 
 fn hostping(arguments: &[&str]) -> Running {
     let mut command = srnic("hostping");
@@ -114,11 +115,8 @@ fn looks(ended: &Ended) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect()
 }
 
-/// An hour would pass until the next look, but frames are dropped.
-#[test]
-fn drops_of_a_program_are_looked_at_at_once() {
-    let place = Place::new("hostping-drops");
-    let stat = place.path("stat").display().to_string();
+/// Two programs of which the one that tells at `stat` drops frames all the time.
+fn dropping(place: &Place, stat: &str) -> [Running; 2] {
     let [server, mut client] = ["server", "client"].map(|role| {
         let mut command = srnic("write-bw");
         let socket = place.path("socket");
@@ -131,6 +129,15 @@ fn drops_of_a_program_are_looked_at_at_once() {
         Running::start(command)
     });
     client.wait_for("messages in");
+    [server, client]
+}
+
+/// An hour would pass until the next look, but frames are dropped.
+#[test]
+fn drops_of_a_program_are_looked_at_at_once() {
+    let place = Place::new("hostping-drops");
+    let stat = place.path("stat").display().to_string();
+    let programs = dropping(&place, &stat);
     let watch = ["-d", "sim:hostping-drops", "--cpu", "0", "--rounds", "1", "--json", "--watch", "3600"];
     let ended = hostping(&[&watch[..], &["--looks", "2", "--drops-of", &stat]].concat()).end();
     let looks = looks(&ended);
@@ -138,9 +145,63 @@ fn drops_of_a_program_are_looked_at_at_once() {
     assert_eq!(reasons, ["start", "drops"], "{looks:?}");
     assert!(looks[1]["dropped"].as_u64() > Some(0) && looks[1]["dropped_by"] == stat.as_str(), "{looks:?}");
     assert!(looks[1]["cpu_share"].as_f64() > Some(0.0), "{looks:?}");
-    drop((server, client));
+    drop(programs);
     let ended = hostping(&[&watch[..], &["--drops-of", &stat]].concat()).end();
     ended.assert_failed(2, "is the device open");
+}
+
+/// Waits until a look has drawn its picture.
+fn wait_for_picture(path: &Path) {
+    let deadline = Instant::now() + LIMIT;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "no look");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Frames are dropped all the time, and so the second look begins at once: it is interrupted.
+#[test]
+fn who_interrupts_a_look_is_told_by_the_look_before() {
+    let place = Place::new("hostping-interrupted");
+    let stat = place.path("stat").display().to_string();
+    let programs = dropping(&place, &stat);
+    let picture = place.path("svg");
+    let own = ["-d", "sim:hostping-interrupted", "--cpu", "0", "--rounds", "20", "--json", "--watch", "3600"];
+    let client =
+        hostping(&[&own[..], &["--drops-of", &stat, "--svg", &picture.display().to_string()]].concat());
+    wait_for_picture(&picture);
+    std::thread::sleep(Duration::from_secs(1));
+    client.signal("-INT");
+    let ended = client.end();
+    assert_eq!(looks(&ended).len(), 1, "the second look had not ended: {}", ended.error());
+    // The status is what the first one says.
+    document(&ended);
+    drop(programs);
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let refused = |arguments: &[&str]| {
+        hostping(&[&["-d", "sim:options"], arguments].concat()).end().assert_failed(2, "cannot be used with");
+    };
+    for nothing in [
+        &["--save", "f"][..],
+        &["--watch", "1"],
+        &["--watch", "1", "--looks", "2"],
+        &["--watch", "1", "--drops-of", "/tmp/a.stat"],
+        &["--rounds", "3"],
+        &["--baseline", "f"],
+        &["--svg", "f"],
+    ] {
+        for mode in ["--preflight", "--answer"] {
+            refused(&[&[mode], nothing].concat());
+        }
+    }
+    refused(&["--preflight", "--port", "1"]);
+    refused(&["--answer", "--cpu", "0"]);
+    refused(&["--answer", "--json"]);
+    // What is sick would become what is usual.
+    refused(&["--watch", "1", "--save", "f"]);
 }
 
 /// Whatever this machine does meanwhile, what is delayed by a millisecond is slow.

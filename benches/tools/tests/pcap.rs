@@ -19,17 +19,26 @@ fn run(files: &[PathBuf]) -> Output {
     srnic("pcap").args(files).output().expect("the tool runs")
 }
 
+fn explain(files: &[PathBuf]) -> Output {
+    srnic("pcap").arg("--explain").args(files).output().expect("the tool runs")
+}
+
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs the tool over one capture that was changed.
+/// Counts what one capture has that was changed.
 fn run_spoilt(name: &str, spoil: impl FnOnce(&mut Vec<u8>)) -> Output {
+    spoilt(name, run, spoil)
+}
+
+/// Runs what `tool` does over one capture that was changed.
+fn spoilt(name: &str, tool: fn(&[PathBuf]) -> Output, spoil: impl FnOnce(&mut Vec<u8>)) -> Output {
     let mut file = std::fs::read(data("rc_pingpong.pcap")).expect("the capture");
     spoil(&mut file);
     let path = std::env::temp_dir().join(format!("srnic_pcap-{}-{name}", std::process::id()));
     std::fs::write(&path, file).expect("a file of our own");
-    let output = run(std::slice::from_ref(&path));
+    let output = tool(std::slice::from_ref(&path));
     std::fs::remove_file(&path).expect("it is still there");
     output
 }
@@ -164,4 +173,42 @@ fn an_acknowledgement_of_what_was_never_sent_is_a_broken_rule() {
     std::fs::remove_file(&path).expect("it is still there");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("BROKEN RULE, protocol.md 2.4"), "{}", text(&output));
+}
+
+/// What is not as it should be is no success of an explanation, either.
+#[test]
+fn what_cannot_be_explained_is_told_and_no_success() {
+    type Spoil = fn(&mut Vec<u8>);
+    let spoils: [(&str, Spoil, &str); 3] = [
+        (
+            "explain-icrc",
+            |file| {
+                let (at, len) = roce_records(file)[5];
+                file[at + RECORD_HEADER + len - 5] ^= 1;
+            },
+            "1 packets have a wrong ICRC",
+        ),
+        (
+            "explain-opcode",
+            |file| {
+                let (at, _) = roce_records(file)[0];
+                file[at + RECORD_HEADER + 42] = 0x1F;
+            },
+            "1 frames cannot be parsed",
+        ),
+        (
+            "explain-cut",
+            |file| {
+                let (at, len) = roce_records(file)[0];
+                let original = u32::try_from(len + 1).expect("a short frame");
+                file[at + 12..at + 16].copy_from_slice(&original.to_le_bytes());
+            },
+            "1 frames were not captured whole",
+        ),
+    ];
+    for (name, spoil, words) in spoils {
+        let output = spoilt(name, explain, spoil);
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", text(&output));
+        assert!(text(&output).contains(words), "{name}: {}", text(&output));
+    }
 }

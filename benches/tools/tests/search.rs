@@ -5,7 +5,8 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
-use support::{Ended, Place, Running, srnic};
+use std::time::{Duration, Instant};
+use support::{Ended, LIMIT, Place, Running, srnic};
 
 fn search(arguments: &[&str]) -> Ended {
     let mut command = srnic("search");
@@ -36,6 +37,33 @@ fn a_workload_is_played_from_a_line_and_from_a_file() {
     let again = search(&["--replay", &file.display().to_string()]);
     assert_eq!((played.0.status, &played.0.stdout), (again.0.status, &again.0.stdout));
     assert!(String::from_utf8_lossy(&played.0.stdout).contains("tx_retransmits"));
+}
+
+/// Until Ctrl-C is no longer what ends the process at once.
+fn wait_until_it_catches_signals(running: &Running) {
+    let is_caught = |caught: &str| u64::from_str_radix(caught.trim(), 16).is_ok_and(|bits| bits & 2 != 0);
+    let deadline = Instant::now() + LIMIT;
+    let path = format!("/proc/{}/status", running.id());
+    while !fs::read_to_string(&path)
+        .expect("it runs")
+        .lines()
+        .any(|line| line.strip_prefix("SigCgt:").is_some_and(is_caught))
+    {
+        assert!(Instant::now() < deadline, "it catches no signal");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Ten seconds of virtual time are minutes of ours.
+#[test]
+fn ctrl_c_ends_a_long_replay() {
+    let line = "{time_us = 10000000, workload = [{qps = 4096}]}";
+    let mut command = srnic("search");
+    command.args(["--replay", line]).env_remove("SRNIC_LOG");
+    let running = Running::start(command);
+    wait_until_it_catches_signals(&running);
+    running.signal("-INT");
+    running.end().assert_failed(2, "interrupted");
 }
 
 #[test]

@@ -16,8 +16,9 @@ const DRAWS: u32 = 10;
 pub struct MinimalSet(pub Vec<(usize, Vec<u8>)>);
 
 impl MinimalSet {
-    /// The set around `point`, and how many points were tried. `is_wrong` tries a point, and
-    /// `is_known` says whether what is wrong there is known already.
+    /// The set, a point of it that is anomalous, and how many points were tried on the way there
+    /// from `point`. `is_wrong` tries a point, and `is_known` says whether what is wrong there is
+    /// known already.
     ///
     /// First as much of the point as possible becomes what another one drawn at random has, so that
     /// it is anomalous for one reason only. Then every value of each dimension is tried, the others
@@ -28,14 +29,15 @@ impl MinimalSet {
         rng: &mut Rng,
         is_known: impl Fn(&Point) -> bool,
         is_wrong: impl FnMut(&Point) -> bool,
-    ) -> (Self, u64) {
+    ) -> (Self, Point, u64) {
         let mut tries = Tries { is_known, is_wrong, count: 0, rng };
         let point = tries.reduce(*point);
         let all = (0..DIMENSIONS.len()).map(|dimension| tries.values(&point, dimension)).collect();
         let mut candidate = Candidate { point, values: all };
         tries.confirm(&mut candidate);
         tries.doubt(&mut candidate);
-        (candidate.set(), tries.count)
+        let (point, count) = (candidate.point, tries.count);
+        (candidate.set(), point, count)
     }
 
     /// Whether a point has all of the features.
@@ -215,10 +217,10 @@ mod tests {
     fn a_box_is_found_whole() {
         let inside = |point: &Point| point.0[1] >= 5 && point.0[3] <= 1 && [0, 3].contains(&point.0[0]);
         let point = Point([0, 6, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        let (set, tried) = MinimalSet::of(&point, &mut Rng::new(1), |_| false, inside);
+        let (set, ended, tried) = MinimalSet::of(&point, &mut Rng::new(1), |_| false, inside);
         assert_eq!(set.0, [(0, vec![0, 3]), (1, vec![5, 6]), (3, vec![0, 1])]);
         assert_eq!(set.to_string(), "op = write or read, qps >= 32, sizes <= 64");
-        assert!(tried < 90, "{tried}");
+        assert!(tried < 90 && inside(&ended) && set.contains(&ended), "{tried} to {ended}");
         assert!(set.contains(&point) && !set.contains(&point.with(1, 4)));
         assert_eq!(MinimalSet::of(&point, &mut Rng::new(1), |_| false, |_| true).0.to_string(), "anything");
     }
@@ -238,8 +240,9 @@ mod tests {
                 point = point.with(*dimension, values[rng.index(values.len())].into());
             }
             let wrong = |point: &Point| boxes.iter().any(|set| set.contains(point));
-            let (first, _) = MinimalSet::of(&point, rng, |_| false, wrong);
+            let (first, ended, _) = MinimalSet::of(&point, rng, |_| false, wrong);
             assert!(boxes.contains(&first), "seed {seed}: {first}");
+            assert!(first.contains(&ended), "seed {seed}: {first} at {ended}");
             // The next point that is found lies in the other one only.
             let other = boxes.iter().find(|set| **set != first).expect("two");
             let outside = (0..).map(|_| {
@@ -249,7 +252,7 @@ mod tests {
                 })
             });
             let point = outside.take(1000).find(|point| !first.contains(point)).expect("there are such");
-            let (second, _) = MinimalSet::of(&point, rng, |point| first.contains(point), wrong);
+            let (second, ..) = MinimalSet::of(&point, rng, |point| first.contains(point), wrong);
             assert_eq!(&second, other, "seed {seed}");
         }
     }

@@ -1,7 +1,7 @@
 //! What probes measured when all was well, in a file.
 
 use super::measure::Measured;
-use super::path::Path;
+use super::path::{Outcome, Path};
 use crate::error::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use std::path::Path as FilePath;
 pub struct Baseline(BTreeMap<String, Measured>);
 
 impl Baseline {
-    /// What these probes measured is usual.
+    /// What these probes measured is usual; those without an answer tell nothing.
     #[must_use]
-    pub fn of_probes(probes: &[(Path, Measured)]) -> Self {
-        Self(probes.iter().map(|(path, measured)| (path.to_string(), *measured)).collect())
+    pub fn of_probes(probes: &[Outcome]) -> Self {
+        Self(probes.iter().filter_map(|(path, measured)| Some((path.to_string(), (*measured)?))).collect())
     }
 
     /// What is usual for a way, if it is known.
@@ -71,7 +71,7 @@ mod tests {
         let path = Path { cpu: 3, memory: Memory::Huge, peer: Some([10, 77, 0, 1].into()) };
         let other = Path { peer: None, ..path };
         let usual = Measured { latency_ns: 1234.5, gbps: 99.25 };
-        let baseline = Baseline::of_probes(&[(path, usual)]);
+        let baseline = Baseline::of_probes(&[(path, Some(usual)), (other, None)]);
         let read = Baseline::parse(&baseline.text()).expect("its own text");
         assert_eq!((read.of(&path), read.of(&other)), (Some(usual), None));
     }

@@ -6,51 +6,49 @@ mod tests;
 use super::baseline::Baseline;
 use super::finding::Finding;
 use super::measure::Measured;
-use super::path::{Memory, Part, Path};
+use super::path::{Memory, Outcome, Part, Path};
 use super::tomography::{History, Probe, Verdict, blame};
 
 /// A probe that is a fifth slower than usual is bad, as in Hostping.
-const TOLERANCE: f64 = 1.2;
+pub const TOLERANCE: f64 = 1.2;
 
 /// A probe beside what is usual for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Its way.
     pub path: Path,
-    /// What it measured.
-    pub measured: Measured,
-    /// What it should have.
-    pub usual: Measured,
+    /// What it measured; `None`: there was no answer.
+    pub measured: Option<Measured>,
+    /// What it should have; `None` if no probe of its kind was answered either.
+    pub usual: Option<Measured>,
 }
 
 impl Row {
     /// Whether latency and bandwidth are within a fifth of what is usual.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.measured.latency_ns <= TOLERANCE * self.usual.latency_ns
-            && self.measured.gbps * TOLERANCE >= self.usual.gbps
+        self.slowness() <= TOLERANCE
     }
 
-    /// How much worse it is than usual, in latency or bandwidth.
+    /// How much worse it is than usual, in latency or bandwidth; infinite without an answer.
     #[must_use]
     pub fn slowness(&self) -> f64 {
-        (self.measured.latency_ns / self.usual.latency_ns).max(self.usual.gbps / self.measured.gbps)
+        let (Some(measured), Some(usual)) = (self.measured, self.usual) else { return f64::INFINITY };
+        (measured.latency_ns / usual.latency_ns).max(usual.gbps / measured.gbps)
     }
 }
 
 /// Sets each probe beside its baseline, or beside the best of its kind where it has none: loopbacks
 /// beside loopbacks, probes of a peer beside those.
 #[must_use]
-pub fn rows(probes: &[(Path, Measured)], baseline: &Baseline) -> Vec<Row> {
+pub fn rows(probes: &[Outcome], baseline: &Baseline) -> Vec<Row> {
     let usual = |path: &Path| {
         let alike = probes.iter().filter(|(other, _)| other.peer == path.peer);
-        let best = alike.map(|(_, measured)| *measured).reduce(Measured::best_of);
+        let best = alike.filter_map(|(_, measured)| *measured).reduce(Measured::best_of);
         baseline.of(path).or(best)
     };
-    let row = |(path, measured): &(Path, Measured)| {
-        Some(Row { path: *path, measured: *measured, usual: usual(path)? })
-    };
-    probes.iter().filter_map(row).collect()
+    let row = |(path, measured): &Outcome| Row { path: *path, measured: *measured, usual: usual(path) };
+    probes.iter().map(row).collect()
 }
 
 /// What is to blame for the rows that are bad, part by part; `history` knows the rounds before.
@@ -77,6 +75,7 @@ pub fn judge(rows: &[Row], history: &mut History) -> Vec<Finding> {
 fn tell(part: Part, verdict: Verdict, rows: &[Row], is_flapping: bool) -> Finding {
     let over: Vec<&Row> = rows.iter().filter(|row| row.path.parts().contains(&part)).collect();
     let slow = || over.iter().filter(|row| !row.is_good());
+    let silent = over.iter().filter(|row| row.measured.is_none()).count();
     let name = part.to_string();
     match verdict {
         Verdict::Good => Finding::good(name, format!("as usual on {}", probes(over.len()))),
@@ -93,9 +92,18 @@ fn tell(part: Part, verdict: Verdict, rows: &[Row], is_flapping: bool) -> Findin
             format!("slow on {} of {}, and fast on others", slow().count(), probes(over.len())),
             "--watch 10 tells whether it stays so",
         ),
+        Verdict::Bad { .. } if silent > 0 => {
+            let words = format!("no answer to {silent} of {}", probes(over.len()));
+            let remedy = match part {
+                Part::Peer(_) => "see whether srnic hostping --answer runs there, and whether the link is up",
+                part => remedy(part),
+            };
+            Finding::bad(name, words, remedy)
+        }
         Verdict::Bad { .. } => {
             let worst = slow().max_by(|one, other| one.slowness().total_cmp(&other.slowness()));
-            let example = worst.map(|row| format!(": {}, where {} are usual", row.measured, row.usual));
+            let example =
+                worst.and_then(|row| Some(format!(": {}, where {} are usual", row.measured?, row.usual?)));
             let words = format!("slow on all of {}{}", probes(over.len()), example.unwrap_or_default());
             Finding::bad(name, words, remedy(part))
         }

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::pump::{PEER_WAIT, Patience};
 use core::fmt;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, MemoryRegion, QueuePair, RemoteRegion, SendData, SendRequest, WcStatus,
@@ -19,6 +20,9 @@ pub const TARGET: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE);
 const TIMES: [(usize, usize); 2] = [(SMALL, 200), (LARGE, 16)];
 /// Polls between two looks at the clock and at Ctrl-C.
 const LOOK_INTERVAL: u32 = 1024;
+/// What takes longer than this is not measured by spinning: it rests between its polls.
+const REST_AFTER: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_millis(1);
 
 /// What a probe measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -85,6 +89,7 @@ impl Way {
 
     /// One WRITE to its completion, in nanoseconds.
     fn write(&mut self, source: &MemoryRegion, size: usize, later: Duration) -> Result<f64> {
+        interrupt::check()?;
         let gather = [source.slice(..size)?];
         let request = SendRequest::write(SendData::Gather(&gather), self.remote.at(0)).signaled();
         let since = Instant::now();
@@ -92,7 +97,7 @@ impl Way {
             core::hint::spin_loop();
         }
         self.pair.post_send(&request)?;
-        let (mut patience, mut polls) = (Patience::default(), 0_u32);
+        let (mut patience, mut polls, mut is_late) = (Patience::default(), 0_u32, false);
         loop {
             match self.cq.poll() {
                 Some(done) if done.status == WcStatus::Success => {
@@ -102,11 +107,15 @@ impl Way {
                 None => patience.polled(false),
             }
             polls = polls.wrapping_add(1);
-            if polls.is_multiple_of(LOOK_INTERVAL) {
+            if is_late || polls.is_multiple_of(LOOK_INTERVAL) {
+                is_late = since.elapsed() > REST_AFTER;
                 interrupt::check()?;
                 if since.elapsed() > PEER_WAIT {
                     return Err(Error::Late("a probe did not complete", PEER_WAIT.as_secs()));
                 }
+            }
+            if is_late {
+                sleep(REST);
             }
         }
     }

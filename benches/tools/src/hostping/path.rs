@@ -1,5 +1,6 @@
 //! The ways of probes, and the parts that they have.
 
+use super::measure::Measured;
 use core::fmt;
 use std::net::IpAddr;
 
@@ -47,6 +48,9 @@ pub struct Path {
     /// Where it goes; `None`: back to this device, without its port.
     pub peer: Option<IpAddr>,
 }
+
+/// A way, and what a probe measured on it; `None`: there was no answer.
+pub type Outcome = (Path, Option<Measured>);
 
 impl Path {
     /// What it crosses.

@@ -149,7 +149,8 @@ fn quota(host: &Host) -> Finding {
     const NAME: &str = "quota";
     let cpus = count_of(host.allowed_cpus().len());
     match host.quota() {
-        None => Finding::good(NAME, "no control group limits the CPU time of this process"),
+        None => Finding::unknown(NAME, "no cpu.max of its control groups can be read, as with cgroup v1"),
+        Some(f64::INFINITY) => Finding::good(NAME, "no control group limits the CPU time of this process"),
         Some(quota) if quota >= cpus => Finding::good(NAME, format!("{quota} CPUs, which is all it may use")),
         Some(quota) => {
             let words = format!(
@@ -178,8 +179,8 @@ fn mtu(host: &Host, device: &DeviceSpec) -> Finding {
         let words = format!("there is no interface {interface}");
         return Finding::bad(NAME, words, "ip link shows those that there are");
     };
-    let wanted = device.mtu.map_or(if best == Pmtu::B4096 { 4590 } else { XDP_MTU_MAX }, u32::from);
-    let remedy = format!("ip link set {interface} mtu {wanted}, at the peer and in between, too");
+    let full = if best == Pmtu::B4096 { 4590 } else { XDP_MTU_MAX };
+    let set = |mtu: u32| format!("ip link set {interface} mtu {mtu}, at the peer and in between, too");
     if !host.is_up(interface) {
         let remedy = format!("ip link set {interface} up; is there a cable, and a peer?");
         return Finding::bad(NAME, format!("{interface} is down"), remedy);
@@ -190,9 +191,14 @@ fn mtu(host: &Host, device: &DeviceSpec) -> Finding {
             Finding::bad(NAME, words, format!("ip link set {interface} mtu {mtu_max}"))
         }
         Some(asked) if asked > mtu => {
-            Finding::bad(NAME, format!("the device has mtu={asked}, and {interface} has {mtu}"), remedy)
+            Finding::bad(NAME, format!("the device has mtu={asked}, and {interface} has {mtu}"), set(asked))
         }
-        asked => of_mtu(asked.or(Some(mtu)), best, &remedy),
+        // The device's own is the smaller one.
+        Some(asked) => {
+            let own = format!("give the device mtu={full}, at both ends");
+            of_mtu(Some(asked), best, &if mtu >= full { own } else { format!("{}; and {own}", set(full)) })
+        }
+        None => of_mtu(Some(mtu), best, &set(full)),
     }
 }
 

@@ -93,7 +93,7 @@ impl<'a> Watch<'a> {
         Ok(watch)
     }
 
-    /// A look took so long.
+    /// A look took so much time of CPUs.
     pub fn look_took(&mut self, took: Duration) {
         self.budget.look_took(took);
         // What the probes themselves lost was seen by the look.
@@ -166,7 +166,8 @@ fn moved(before: &[Option<u64>], now: &[Option<u64>]) -> Option<usize> {
 }
 
 /// Time of all CPUs that this process has used.
-fn cpu_time() -> Duration {
+#[must_use]
+pub fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 

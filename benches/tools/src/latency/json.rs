@@ -3,8 +3,9 @@
 use super::report::Report;
 use serde_json::{Value, json};
 
-/// What was sampled. Times are in seconds; of `parts` they are of all operations together, since
-/// the device was opened or since the look before.
+/// What was sampled. Times are in seconds; of `parts` they are of all operations together. Counts
+/// and `parts` are since the device was opened or since the look before; `slow` has the last slow
+/// operations in any case.
 pub fn document(address: &str, time: f64, report: &Report) -> Value {
     let operations = report.operations.iter().filter(|(_, of)| of.count > 0.0);
     let operations: Vec<Value> = operations

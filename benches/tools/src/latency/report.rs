@@ -16,9 +16,9 @@ pub struct Report {
     pub parts: BTreeMap<String, BTreeMap<String, f64>>,
     /// Operations that were to be sampled, and were not.
     pub unsampled: f64,
-    /// Slow operations since the device was opened.
+    /// Slow operations.
     pub slow_count: f64,
-    /// The last ones, by what is told of each.
+    /// The last ones since the device was opened, by what is told of each.
     pub slow: Vec<BTreeMap<String, String>>,
 }
 
@@ -88,13 +88,19 @@ impl Report {
         self.operations.entry(["qpn", "opcode", "status"].map(label)).or_default()
     }
 
-    /// What was sampled since `before`. A key that counts from 0 again is one that was given up in
-    /// between.
+    /// What was sampled since `before`, and how many of it were slow. What counts from 0 again was
+    /// given up in between, or the device was opened again.
     pub fn since(&self, before: &Self) -> Self {
         let since = |(key, now): (&Key, &Operations)| {
             let before = before.operations.get(key).filter(|before| before.count <= now.count);
             (key.clone(), before.map_or_else(|| now.clone(), |before| now.since(before)))
         };
-        Self { operations: self.operations.iter().map(since).collect(), ..self.clone() }
+        let counted = |now: f64, before: f64| if before <= now { now - before } else { now };
+        Self {
+            operations: self.operations.iter().map(since).collect(),
+            unsampled: counted(self.unsampled, before.unsampled),
+            slow_count: counted(self.slow_count, before.slow_count),
+            ..self.clone()
+        }
     }
 }

@@ -35,9 +35,12 @@ fn of_two_looks_what_is_new_is_shown() {
     let now = Report::parse(
         &METRICS
             .replace("Success\"} 100\n", "Success\"} 110\n")
-            .replace("part=\"polling\"} 0.0001\n", "part=\"polling\"} 0.0101\n"),
+            .replace("part=\"polling\"} 0.0001\n", "part=\"polling\"} 0.0101\n")
+            .replace("unsampled_total 3\n", "unsampled_total 7\n")
+            .replace("slow_operations_total 1\n", "slow_operations_total 3\n"),
     );
     let since = now.since(&before);
+    assert_eq!((since.unsampled, since.slow_count), (4.0, 2.0), "counted as the rest is");
     let of = since.operations.values().next().expect("one key");
     assert!((of.count - 10.0).abs() < 1e-9 && (of.total() - 0.01).abs() < 1e-9, "{of:?}");
     assert_eq!(before.since(&before).operations.values().next().map(|of| of.count), Some(0.0));

@@ -19,7 +19,8 @@ use verbs_api::StatAddress;
 ///
 /// The device must have been opened with `stat=` and `latency=`, as in
 /// memif:/tmp/a.sock,stat=/tmp/a.stat,latency=64. In a terminal it is a view that `q` ends;
-/// elsewhere it is a table at each look, of what was sampled since the look before.
+/// elsewhere it is a table at each look. The first look shows what was sampled since the device was
+/// opened, and each other one what was since the look before.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {

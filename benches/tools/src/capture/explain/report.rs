@@ -25,7 +25,21 @@ pub struct Report {
     pub connections: Vec<Connection>,
 }
 
+impl Counts {
+    /// Whether every frame was captured whole, can be parsed and has the ICRC that it must.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.spoiled == 0 && self.unparsed == 0 && self.cut == 0
+    }
+}
+
 impl Report {
+    /// Whether all frames are as they should be, and no rule was broken.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.counts.is_clean() && self.violations().next().is_none()
+    }
+
     /// Rules that were broken, in all connections.
     pub fn violations(&self) -> impl Iterator<Item = &Violation> {
         self.connections.iter().flat_map(|connection| &connection.violations)

@@ -76,6 +76,8 @@ impl Rule {
 const OUTSTANDING_MAX: i64 = 1 << 14;
 /// Between two CNPs of a queue pair, in nanoseconds.
 const CNP_EVERY_NS: u64 = 50_000;
+/// An equal CNP that comes so soon after another one is a copy that the network made.
+const COPY_WITHIN_NS: u64 = 1_000;
 /// Bits of an acknowledgement's flags that mean nothing.
 const FLAGS_RESERVED: u8 = 0x80;
 
@@ -88,7 +90,11 @@ pub fn check(records: &Records, pmtu: Option<u32>) -> Vec<Violation> {
     for forward in [true, false] {
         let way: Vec<&Record> =
             records.iter().filter(|(own, _)| *own == forward).map(|(_, record)| record).collect();
+        // Who sees the marks of the other direction sends the CNPs of this one, and at its end
+        // alone the time between them is its own: on the way queues change it.
+        let is_at_sender = records.iter().any(|(own, record)| *own != forward && record.ce);
         book.way(&way);
+        book.cnps(&way, is_at_sender);
         for traffic in [Traffic::Requests, Traffic::Responses] {
             book.stream(&view(records, forward, traffic, pmtu), traffic, pmtu);
         }
@@ -164,8 +170,8 @@ impl Book {
 
     /// What the packets of one direction show.
     fn way(&mut self, way: &[&Record]) {
-        let cnp = |record: &&&Record| record.kind() == Kind::Cnp;
-        let mut data = way.iter().filter(|record| record.transport() != Transport::Ud && !cnp(record));
+        let mut data =
+            way.iter().filter(|record| record.transport() != Transport::Ud && record.kind() != Kind::Cnp);
         if let Some(first) = data.next() {
             let other = data.clone().find(|record| record.src_port != first.src_port);
             if let Some(other) = other {
@@ -180,11 +186,29 @@ impl Book {
                 self.note(Rule::Dialect, other.frame, "both dialects on one queue pair".into());
             }
         }
+    }
+
+    /// What the CNPs of one direction show, at the end of who sends them or elsewhere.
+    fn cnps(&mut self, way: &[&Record], is_at_sender: bool) {
         let mut last: Option<&Record> = None;
-        for record in way.iter().filter(cnp) {
-            let soon = last.is_some_and(|last| record.at_ns.saturating_sub(last.at_ns) < CNP_EVERY_NS);
-            if soon || !record.headers.bth.becn || record.headers.bth.psn.get() != 0 {
-                self.note(Rule::Cnp, record.frame, "too soon, or without BECN or PSN 0".into());
+        for record in way.iter().filter(|record| record.kind() == Kind::Cnp) {
+            let (frame, bth) = (record.frame, &record.headers.bth);
+            if !bth.becn {
+                self.note(Rule::Cnp, frame, "a CNP without BECN".into());
+            }
+            if bth.psn.get() != 0 {
+                self.note(Rule::Cnp, frame, format!("a CNP has PSN {}, not 0", bth.psn.get()));
+            }
+            if let Some(last) = last {
+                let after_ns = record.at_ns.saturating_sub(last.at_ns);
+                if record.icrc == last.icrc && after_ns < COPY_WITHIN_NS {
+                    continue;
+                }
+                if is_at_sender && after_ns < CNP_EVERY_NS {
+                    let (us, least) = (after_ns / 1000, CNP_EVERY_NS / 1000);
+                    let text = format!("a CNP {us} us after another one; there must be {least} between");
+                    self.note(Rule::Cnp, frame, text);
+                }
             }
             last = Some(record);
         }
@@ -219,9 +243,8 @@ impl Book {
             before = Some((psn, seen));
         }
         if view.window > OUTSTANDING_MAX && view.seen.values().any(|seen| seen.first.is_srnic()) {
-            let frame = view.seen.values().next().map_or(0, |seen| seen.first.frame);
             let window = view.window;
-            self.note(Rule::Window, frame, format!("{window} packets were outstanding at once"));
+            self.note(Rule::Window, view.window_frame, format!("{window} packets were outstanding at once"));
         }
     }
 

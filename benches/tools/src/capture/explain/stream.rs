@@ -87,6 +87,8 @@ pub struct View {
     pub host_delays: Vec<u64>,
     /// Packets outstanding at most.
     pub window: i64,
+    /// Number of the frame with which there were so many for the first time.
+    pub window_frame: u64,
     /// Acknowledgements by kind: all, "something is missing", "no receive is posted".
     pub acks: u64,
     /// Of these NAKs of a sequence error.
@@ -167,7 +169,9 @@ impl View {
         self.seen.insert(psn, seen);
         self.next = Some(self.next.unwrap_or(psn).max(psn + span));
         let una = *self.una.get_or_insert(psn);
-        self.window = self.window.max(psn + span - una);
+        if psn + span - una > self.window {
+            (self.window, self.window_frame) = (psn + span - una, record.frame);
+        }
     }
 
     /// The packet that a PSN belongs to: itself, or the READ of which it asks for the rest.

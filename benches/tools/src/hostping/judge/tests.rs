@@ -26,7 +26,7 @@ fn paths() -> Vec<Path> {
 }
 
 /// What is measured while a part is slower by so much, with noise of up to a twentieth.
-fn measure(slow: &[Part], by_ns: f64, round: usize) -> Vec<(Path, Measured)> {
+fn measure(slow: &[Part], by_ns: f64, round: usize) -> Vec<Outcome> {
     let noise =
         |index: usize| 1.0 + 0.05 * f64::from(u8::try_from((index * 7 + round * 3) % 11).unwrap_or(0)) / 11.0;
     let of = |(index, path): (usize, Path)| {
@@ -35,7 +35,7 @@ fn measure(slow: &[Part], by_ns: f64, round: usize) -> Vec<(Path, Measured)> {
             f64::from(u8::try_from(parts.iter().filter(|part| slow.contains(part)).count()).unwrap_or(0))
                 * by_ns;
         let latency_ns = (parts.into_iter().map(usual).sum::<f64>() + delay) * noise(index);
-        (path, Measured { latency_ns, gbps: 80.0 })
+        (path, Some(Measured { latency_ns, gbps: 80.0 }))
     };
     paths().into_iter().enumerate().map(of).collect()
 }
@@ -44,7 +44,7 @@ fn baseline() -> Baseline {
     Baseline::of_probes(&measure(&[], 0.0, 0))
 }
 
-fn blamed(probes: &[(Path, Measured)]) -> Vec<String> {
+fn blamed(probes: &[Outcome]) -> Vec<String> {
     let found = judge(&rows(probes, &baseline()), &mut History::default());
     found.into_iter().filter(|finding| finding.level >= Level::Warning).map(|finding| finding.name).collect()
 }
@@ -89,7 +89,7 @@ fn bandwidth_alone_is_enough() {
     let mut probes = measure(&[], 0.0, 1);
     for (path, measured) in &mut probes {
         if path.memory == Memory::Huge {
-            measured.gbps = 60.0;
+            measured.as_mut().expect("an answer").gbps = 60.0;
         }
     }
     assert_eq!(blamed(&probes), ["huge pages"]);
@@ -100,10 +100,25 @@ fn bandwidth_alone_is_enough() {
 fn a_probe_that_fails_alone_is_gray_and_in_the_end_flapping() {
     let mut history = History::default();
     let mut probes = measure(&[], 0.0, 1);
-    probes[0].1.latency_ns *= 3.0;
+    probes[0].1.as_mut().expect("an answer").latency_ns *= 3.0;
     let levels: Vec<Level> = (0..3)
         .map(|_| judge(&rows(&probes, &baseline()), &mut history).iter().map(|finding| finding.level).max())
         .map(|level| level.expect("parts"))
         .collect();
     assert_eq!(levels, [Level::Warning, Level::Warning, Level::Bad]);
+}
+
+/// Nobody answers at the peer: with a baseline or without, it is to blame and nothing else is.
+#[test]
+fn a_peer_that_does_not_answer_is_bad() {
+    let mut probes = measure(&[], 0.0, 1);
+    probes.iter_mut().filter(|(path, _)| path.peer.is_some()).for_each(|(_, measured)| *measured = None);
+    for usual in [baseline(), Baseline::default()] {
+        let found = judge(&rows(&probes, &usual), &mut History::default());
+        let bad: Vec<&Finding> = found.iter().filter(|finding| finding.level != Level::Good).collect();
+        let [peer] = bad.as_slice() else { panic!("{found:?}") };
+        assert_eq!((peer.name.as_str(), peer.level), ("peer 10.77.0.1", Level::Bad));
+        assert_eq!(peer.words, "no answer to 6 of 6 probes");
+        assert!(peer.remedy.as_ref().is_some_and(|remedy| remedy.contains("--answer")), "{peer:?}");
+    }
 }

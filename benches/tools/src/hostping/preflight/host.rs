@@ -82,8 +82,8 @@ impl Host {
         self.read("proc/loadavg")?.split_whitespace().next()?.parse().ok()
     }
 
-    /// CPUs' worth of time that the control groups of this process may use, if they are limited:
-    /// the least of all that it is in.
+    /// CPUs' worth of time that the control groups of this process may use: the least of all that
+    /// it is in, infinite without a limit. `None` if none of them tells.
     #[must_use]
     pub fn quota(&self) -> Option<f64> {
         let groups = self.read("proc/self/cgroup")?;
@@ -107,9 +107,12 @@ impl Host {
     }
 }
 
-/// CPUs of a line such as `50000 100000`: microseconds in each period of so many.
+/// CPUs of a line such as `50000 100000`: microseconds in each period of so many, or `max`.
 fn quota_of(text: &str) -> Option<f64> {
     let (most, period) = text.split_once(' ')?;
+    if most == "max" {
+        return Some(f64::INFINITY);
+    }
     let (most, period) = (most.parse::<f64>().ok()?, period.parse::<f64>().ok()?);
     (period > 0.0).then_some(most / period)
 }

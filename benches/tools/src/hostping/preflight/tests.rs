@@ -237,8 +237,43 @@ fn an_empty_machine_is_unknown() {
     fs::remove_dir_all(&fake.0).expect("ours");
     let levels: Vec<Level> =
         check(&Host::at(&fake.0), None, &[]).iter().map(|finding| finding.level).collect();
-    use Level::{Good, Unknown};
-    assert_eq!(levels, [Unknown, Unknown, Unknown, Unknown, Good]);
+    assert_eq!(levels, [Level::Unknown; 5]);
+}
+
+/// Whether there is a quota is known where a `cpu.max` can be read, and nowhere else.
+#[test]
+fn a_quota_that_nothing_tells_is_unknown() {
+    let fake = Fake::new("quota-unknown");
+    let level = || fake.found(DEVICE)[4].level;
+    fake.write("proc/self/cgroup", "4:cpu,cpuacct:/user.slice\n0::/elsewhere\n");
+    assert_eq!(level(), Level::Unknown, "no cpu.max");
+    fake.write("proc/self/cgroup", "4:cpu,cpuacct:/user.slice\n");
+    assert_eq!(level(), Level::Unknown, "cgroup v1");
+    fake.write("proc/self/cgroup", "0::/user.slice\n");
+    assert_eq!(fake.found(DEVICE)[4].words, "no control group limits the CPU time of this process");
+    assert_eq!(level(), Level::Good, "max");
+}
+
+/// The smaller of two MTUs is what is to be made larger: that of the device, or of the interface,
+/// or both.
+#[test]
+fn the_mtu_that_is_too_small_is_the_one_to_change() {
+    let fake = Fake::new("mtu-remedy");
+    let own = "give the device mtu=4590, at both ends";
+    let set = "ip link set eth7 mtu 4590, at the peer and in between, too";
+    for (of_device, of_interface, remedy) in [
+        (",mtu=1500", "9000", own.to_owned()),
+        (",mtu=1500", "1500", format!("{set}; and {own}")),
+        ("", "1500", set.to_owned()),
+        (",mtu=4590", "1500", set.to_owned()),
+    ] {
+        fake.write("sys/class/net/eth7/mtu", of_interface);
+        let found = fake.found(&format!("af_packet:eth7,ip=192.168.7.1{of_device}"));
+        assert_eq!(found[5].remedy, Some(remedy), "{of_device} on {of_interface}");
+    }
+    fake.write("sys/class/net/eth7/mtu", "3438");
+    let found = fake.found("af_xdp:eth7,ip=192.168.7.1,mtu=1500");
+    assert_eq!(found[5].remedy.as_deref(), Some("give the device mtu=3438, at both ends"));
 }
 
 #[test]
