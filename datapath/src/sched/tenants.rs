@@ -324,6 +324,8 @@ impl Tenants {
 
     /// Whether the tenant of a slot is above a cap, and waits until there is something again.
     #[must_use]
+    #[cold]
+    #[inline(never)]
     pub fn is_parked(&self, slot: u32) -> bool {
         self.tenants[usize::from(self.owners[slot as usize])].state == State::Parked
     }
@@ -335,6 +337,8 @@ impl Tenants {
     }
 
     /// Gives a slot to a tenant, which must exist. If the slot is ready, it is ready there.
+    #[cold]
+    #[inline(never)]
     pub fn assign(&mut self, slot: u32, tenant: TenantId) {
         let before = core::mem::replace(&mut self.owners[slot as usize], tenant.0);
         if before != tenant.0 && self.take_out(before, slot) {
