@@ -6,20 +6,33 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::OnceLock;
 
-static NAME: OnceLock<String> = OnceLock::new();
+static NAME: Name = Name(OnceLock::new());
+
+/// A name that is taken once.
+struct Name(OnceLock<String>);
+
+impl Name {
+    fn get(&self) -> &str {
+        self.0.get_or_init(|| {
+            let started = std::env::args_os().next().unwrap_or_default();
+            file_name(&started).unwrap_or("srnic").to_owned()
+        })
+    }
+
+    fn call(&self, name: String) {
+        self.0.get_or_init(|| name);
+    }
+}
 
 /// The name, such as `srnic write-bw`: the one that was [given](call), or else the file that was
 /// started.
 pub fn name() -> &'static str {
-    NAME.get_or_init(|| {
-        let started = std::env::args_os().next().unwrap_or_default();
-        file_name(&started).unwrap_or("srnic").to_owned()
-    })
+    NAME.get()
 }
 
 /// Gives the process a name, unless it has one already.
 pub fn call(name: String) {
-    NAME.get_or_init(|| name);
+    NAME.call(name);
 }
 
 /// The last part of a path.
@@ -45,9 +58,10 @@ mod tests {
 
     #[test]
     fn the_first_name_stays() {
-        call("srnic write-bw".to_owned());
-        call("another".to_owned());
-        assert_eq!(name(), "srnic write-bw");
+        let name = Name(OnceLock::new());
+        name.call("srnic write-bw".to_owned());
+        name.call("another".to_owned());
+        assert_eq!(name.get(), "srnic write-bw");
     }
 
     #[test]
