@@ -31,6 +31,14 @@ fn victims_keep_their_share_with_tenants_and_not_without() {
     assert!(failed >= 3, "without tenants only {failed} of 9 fail: the attackers are too weak");
 }
 
+/// An attacker's cap holds for what its peers refuse, too: the host hears each refusal.
+#[test]
+fn refusals_take_no_time_from_victims() {
+    let matrix = matrix(&["not-ready"], &["write-4K"], 300);
+    let pairs = pairs(&matrix);
+    assert!(pairs[0].holds()[1] && !pairs[0].holds()[0], "{:.3?}", pairs[0].kept());
+}
+
 /// Connecting again and again, and packets that nobody takes, cost time of the host.
 #[test]
 fn control_calls_above_a_cap_take_no_time_from_victims() {

@@ -321,6 +321,14 @@ impl Units {
         may
     }
 
+    /// A peer refused what a queue pair had sent, which its tenant pays for.
+    pub fn charge_refusal(&mut self, slot: u32) {
+        let now = self.now;
+        if let Some(tenants) = self.mux.tenants_mut() {
+            tenants.charge_refusal(slot, now);
+        }
+    }
+
     fn note_share_drop(&mut self, stream: StreamId) {
         self.counters.drop_tenant_share += 1;
         if let Some(tenants) = self.mux.tenants_mut() {

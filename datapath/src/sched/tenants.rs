@@ -311,6 +311,14 @@ impl Tenants {
         None
     }
 
+    /// A peer refused what a slot had sent. To hear that takes as long as to send a packet, and a
+    /// tenant that provokes it again and again pays for both.
+    pub fn charge_refusal(&mut self, slot: u32, now: Time) {
+        let tenant = &mut self.tenants[usize::from(self.owners[slot as usize])];
+        let heard = Usage { packets: 1, ..Usage::default() };
+        tenant.gate.operations.take(self.costs.of(&heard), now);
+    }
+
     /// A packet out of order for a slot was dropped, as it would have taken the share of others.
     pub fn note_share_drop(&mut self, slot: u32) {
         self.tenants[usize::from(self.owners[slot as usize])].counters.rx_share_drops += 1;

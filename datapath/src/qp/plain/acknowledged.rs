@@ -135,6 +135,7 @@ fn on_refusal(qp: &mut Qp<'_>, units: &mut Units, syndrome: Syndrome) {
         units.counters.drop_stale_ack += 1;
         return;
     }
+    units.charge_refusal(qp.cold.slot);
     match syndrome {
         Syndrome::Nak(NakCode::PsnSequence) => {
             count!(units, qp.cold, rx_nacks);

@@ -207,6 +207,39 @@ fn an_operation_costs_what_the_table_says() {
     assert_eq!(turns(CostTable::EQUAL, 8), writes);
 }
 
+/// Packets that a peer refuses are paid for twice, as the refusals are to be heard; where packets
+/// cost nothing, refusals do not either.
+#[test]
+fn refusals_count_on_the_cap_of_operations() {
+    let packets = |costs: CostTable, refused: u32| {
+        let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 1);
+        let tenants = mux.begin_tenants(&costs).expect("round robin");
+        let tx = TenantCaps { bytes_per_s: 0, operations_per_s: 1_000_000 };
+        assert!(tenants.set(TenantId::DEFAULT, TenantAttr { tx, ..TenantAttr::default() }));
+        let mut flags = [SchedFlags::default()];
+        mux.wake(0, &mut flags[0], true);
+        let (mut now, mut sent) = (Time(1_000_000), 0);
+        while now < Time(11_000_000) {
+            match turn_of(&mut mux, &mut flags, now) {
+                Some(slot) => {
+                    sent += 8;
+                    let usage = Usage { bytes: 64, packets: 8, operations: 8, ..Usage::default() };
+                    mux.settle(slot, &mut flags[0], usage, true);
+                    let tenants = mux.tenants_mut().expect("some");
+                    (0..refused).for_each(|_| tenants.charge_refusal(slot, now));
+                }
+                None => now = mux.next_deadline().expect("it is parked"),
+            }
+        }
+        sent
+    };
+    let by_packet = CostTable { write: 0, packet: 100, ..CostTable::EQUAL };
+    let (none, all) = (packets(by_packet, 0), packets(by_packet, 8));
+    assert!((10_000..=10_080).contains(&none), "{none}");
+    assert!((5_000..=5_080).contains(&all), "{all}");
+    assert_eq!(packets(CostTable::EQUAL, 8), none);
+}
+
 /// A burst is saved, then calls come as fast as the cap says; others are not held back.
 #[test]
 fn control_calls_are_capped() {

@@ -18,6 +18,7 @@ pub(super) fn on_refusal(qp: &mut Qp<'_>, units: &mut Units, syndrome: Syndrome,
     if qp.hot.id.state == QpState::Err {
         return;
     }
+    units.charge_refusal(qp.cold.slot);
     let is_oldest = refused == qp.hot.tx.una() && qp.hot.tx.outstanding() > 0;
     match syndrome {
         Syndrome::Nak(NakCode::PsnSequence) => count!(units, qp.cold, rx_nacks),
