@@ -31,14 +31,18 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread::sleep;
 use std::time::Duration;
 use tomography::History;
 use verbs_api::{Device, DeviceSpec, Driver, Role, StatAddress};
 use watch::{Reason, Watch, cpu_time};
 use ways::Ways;
 
-/// How often probes are made until none seems slow.
-const TRIES: u32 = 3;
+/// After such times probes are made again while one seems slow.
+const AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
+/// Looks that a baseline is made of, and the time between two.
+const USUAL_LOOKS: u32 = 10;
+const USUAL_REST: Duration = Duration::from_millis(300);
 
 /// Says what of this host, or of the way to a peer, is slow; and what to do about it
 ///
@@ -71,15 +75,15 @@ pub struct Cli {
     /// CPUs to probe from, or that are to poll, as in 0,1; without it probes use all that they may
     #[arg(long, value_delimiter = ',', conflicts_with = "answer")]
     cpu: Vec<usize>,
-    /// Probes of each way, of which the best counts; up to three times as many if one seems slow
+    /// Probes of each way, of which the best counts; as many again, twice at most, while one seems slow
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[arg(conflicts_with_all = ["preflight", "answer"])]
     rounds: u32,
     /// What is usual, from a file of --save
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preflight", "answer"])]
     baseline: Option<PathBuf>,
-    /// Writes what was measured to a file, as what is usual from now on; not with --watch, which
-    /// would make what is sick usual
+    /// Writes to a file what is usual: the worst of ten more looks, in some seconds; not with --watch,
+    /// which would make what is sick usual
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preflight", "answer", "watch"])]
     save: Option<PathBuf>,
     /// Gb/s that the way to HOST should carry: tells whether the window is large enough for it
@@ -165,7 +169,7 @@ fn look(
         ways.dial_again()?;
         let probes = probe(cli, usual, &mut ways)?;
         if let Some(path) = &cli.save {
-            Baseline::of_probes(&probes).write(path)?;
+            usual_of(cli, &mut ways)?.write(path)?;
         }
         let rows = judge::rows(&probes, usual);
         let mut links = judge::judge(&rows, &mut history);
@@ -186,20 +190,33 @@ fn look(
     }
 }
 
-/// The probes of a look. Those that seem slow are made again, at most [`TRIES`] times in all: what
-/// disturbs the CPU for a moment passes, and what is sick stays.
+/// The probes of a look. While one seems slow, they are made again some time later: what disturbs
+/// the CPU for a moment passes, and what is sick stays.
 fn probe(cli: &Cli, usual: &Baseline, ways: &mut Ways<'_>) -> Result<Vec<Outcome>> {
-    let mut probes = Vec::new();
-    for _ in 0..TRIES {
-        for _ in 0..cli.rounds {
-            probes = ways.probe(probes, &cli.rehearse)?;
-        }
-        let is_slow = |row: &Row| row.measured.is_some() && !row.is_good();
+    let is_slow = |row: &Row| row.measured.is_some() && !row.is_good();
+    let mut probes = rounds(cli, ways, Vec::new())?;
+    for pause in AGAIN_AFTER {
         if !judge::rows(&probes, usual).iter().any(is_slow) {
             break;
         }
+        sleep(pause);
+        probes = rounds(cli, ways, probes)?;
     }
     Ok(probes)
+}
+
+/// Each way is probed so often, and the best of it is told, also of `probes` before.
+fn rounds(cli: &Cli, ways: &mut Ways<'_>, probes: Vec<Outcome>) -> Result<Vec<Outcome>> {
+    (0..cli.rounds).try_fold(probes, |probes, _| ways.probe(probes, &cli.rehearse))
+}
+
+/// What is usual while all is well: what several looks see, some seconds in all.
+fn usual_of(cli: &Cli, ways: &mut Ways<'_>) -> Result<Baseline> {
+    let look = |number: u32| {
+        sleep(if number == 0 { Duration::ZERO } else { USUAL_REST });
+        rounds(cli, ways, Vec::new())
+    };
+    Ok(Baseline::of_probes(&(0..USUAL_LOOKS).map(look).collect::<Result<Vec<_>>>()?))
 }
 
 /// Whether the window to the peer is large enough, if the command line says for what.

@@ -13,10 +13,15 @@ use std::path::Path as FilePath;
 pub struct Baseline(BTreeMap<String, Measured>);
 
 impl Baseline {
-    /// What these probes measured is usual; those without an answer tell nothing.
+    /// The worst of each way that a look measured is usual; probes without an answer tell nothing.
     #[must_use]
-    pub fn of_probes(probes: &[Outcome]) -> Self {
-        Self(probes.iter().filter_map(|(path, measured)| Some((path.to_string(), (*measured)?))).collect())
+    pub fn of_probes(looks: &[Vec<Outcome>]) -> Self {
+        let mut usual = BTreeMap::new();
+        for (path, measured) in looks.iter().flatten().filter_map(|(path, of)| Some((path, (*of)?))) {
+            let worst = usual.entry(path.to_string()).or_insert(measured);
+            *worst = measured.worst_of(*worst);
+        }
+        Self(usual)
     }
 
     /// What is usual for a way, if it is known.
@@ -71,9 +76,19 @@ mod tests {
         let path = Path { cpu: 3, memory: Memory::Huge, peer: Some([10, 77, 0, 1].into()) };
         let other = Path { peer: None, ..path };
         let usual = Measured { latency_ns: 1234.5, gbps: 99.25 };
-        let baseline = Baseline::of_probes(&[(path, Some(usual)), (other, None)]);
+        let baseline = Baseline::of_probes(&[vec![(path, Some(usual)), (other, None)]]);
         let read = Baseline::parse(&baseline.text()).expect("its own text");
         assert_eq!((read.of(&path), read.of(&other)), (Some(usual), None));
+    }
+
+    /// A machine that is now fast and now slow may be slow.
+    #[test]
+    fn the_worst_of_several_looks_is_usual() {
+        let path = Path { cpu: 0, memory: Memory::Ordinary, peer: None };
+        let look = |latency_ns, gbps| vec![(path, Some(Measured { latency_ns, gbps }))];
+        let looks = [look(1_000.0, 80.0), look(1_400.0, 100.0), vec![(path, None)], look(1_200.0, 90.0)];
+        let usual = Baseline::of_probes(&looks).of(&path);
+        assert_eq!(usual, Some(Measured { latency_ns: 1_400.0, gbps: 80.0 }));
     }
 
     #[test]

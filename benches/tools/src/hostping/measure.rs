@@ -54,6 +54,12 @@ impl Measured {
     pub fn best_of(self, other: Self) -> Self {
         Self::of_times(self.latency_ns.min(other.latency_ns), self.large_ns().min(other.large_ns()))
     }
+
+    /// The longer latency and the lower bandwidth of two.
+    #[must_use]
+    pub fn worst_of(self, other: Self) -> Self {
+        Self { latency_ns: self.latency_ns.max(other.latency_ns), gbps: self.gbps.min(other.gbps) }
+    }
 }
 
 impl fmt::Display for Measured {

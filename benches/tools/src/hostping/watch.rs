@@ -39,7 +39,7 @@ impl Reason {
     }
 }
 
-/// What was spent of a hundredth of the time.
+/// Time of CPUs that was spent, of a hundredth of the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Budget {
     spent: Duration,
@@ -48,17 +48,12 @@ struct Budget {
 }
 
 impl Budget {
-    fn look_took(&mut self, took: Duration) {
-        self.last = took;
-        self.spent += took;
-    }
-
-    /// When what was spent is a hundredth of the time, counted from the beginning.
+    /// When what was spent and one look more are a hundredth of the time, counted from the beginning.
     fn even_at(&self) -> Duration {
-        self.spent.saturating_mul(SHARE)
+        self.spent.saturating_add(self.last).saturating_mul(SHARE)
     }
 
-    /// From when on a look may come that nobody planned: one look in advance.
+    /// From when on a look may come that nobody planned: two looks before a planned one.
     fn in_advance_at(&self) -> Duration {
         self.spent.saturating_sub(self.last).saturating_mul(SHARE)
     }
@@ -95,7 +90,7 @@ impl<'a> Watch<'a> {
 
     /// A look took so much time of CPUs.
     pub fn look_took(&mut self, took: Duration) {
-        self.budget.look_took(took);
+        self.budget.last = took;
         // What the probes themselves lost was seen by the look.
         self.before = self.counts();
     }
@@ -103,8 +98,11 @@ impl<'a> Watch<'a> {
     /// The part of a CPU that this process has used since it watches.
     #[must_use]
     pub fn cpu_share(&self) -> f64 {
-        let passed = self.begun.elapsed().as_secs_f64();
-        (cpu_time() - self.cpu_at_begin).as_secs_f64() / passed.max(1e-9)
+        self.cpu_since_begin().as_secs_f64() / self.begun.elapsed().as_secs_f64().max(1e-9)
+    }
+
+    fn cpu_since_begin(&self) -> Duration {
+        cpu_time().saturating_sub(self.cpu_at_begin)
     }
 
     /// Waits until it is time: `wanted` after now, or later if the last looks took too long for
@@ -118,6 +116,7 @@ impl<'a> Watch<'a> {
         loop {
             interrupt::check()?;
             drops = drops.or(self.glance());
+            self.budget.spent = self.cpu_since_begin();
             let passed = self.begun.elapsed();
             if let Some((count, device)) = drops.take_if(|_| passed >= self.budget.in_advance_at()) {
                 return Ok(Reason::Drops(count, device));
@@ -146,7 +145,6 @@ impl<'a> Watch<'a> {
         });
         self.before = now;
         let took = since.elapsed();
-        self.budget.spent += took;
         self.next_glance = since + GLANCE.max(took.saturating_mul(GLANCE_SHARE));
         drops
     }
@@ -180,7 +178,7 @@ mod tests {
         let (mut budget, mut now) = (Budget::default(), Duration::ZERO);
         for _ in 0..looks {
             now += took;
-            budget.look_took(took);
+            (budget.spent, budget.last) = (budget.spent + took, took);
             let planned = (now + wanted).max(budget.even_at());
             let on_drops = now.max(budget.in_advance_at());
             now = if drops { planned.min(on_drops) } else { planned };
@@ -193,7 +191,7 @@ mod tests {
         let [short, long] = [20, 300].map(Duration::from_millis);
         let wanted = Duration::from_secs(10);
         assert!((share(wanted, short, false, 100) - 0.002).abs() < 1e-4, "as often as wanted");
-        assert!((share(wanted, long, false, 100) - 0.01).abs() < 1e-6, "as often as it may");
+        assert!((share(wanted, long, false, 100) - 0.01 * 100.0 / 101.0).abs() < 1e-6, "as often as it may");
         // Who drops all the time has one look in advance, and not two.
         let with_drops = share(wanted, long, true, 100);
         assert!(with_drops <= 0.01 * 100.0 / 99.0 + 1e-6, "{with_drops}");
@@ -202,12 +200,11 @@ mod tests {
 
     #[test]
     fn the_first_drops_are_looked_at_at_once() {
-        let mut budget = Budget::default();
         let took = Duration::from_millis(300);
-        budget.look_took(took);
-        assert_eq!(budget.in_advance_at(), Duration::ZERO);
-        budget.look_took(took);
-        assert_eq!((budget.in_advance_at(), budget.even_at()), (100 * took, 200 * took));
+        let budget = |looks| Budget { spent: looks * took, last: took };
+        assert_eq!(budget(1).in_advance_at(), Duration::ZERO);
+        let budget = budget(2);
+        assert_eq!((budget.in_advance_at(), budget.even_at()), (100 * took, 300 * took));
     }
 
     #[test]

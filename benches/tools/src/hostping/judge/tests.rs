@@ -41,7 +41,7 @@ fn measure(slow: &[Part], by_ns: f64, round: usize) -> Vec<Outcome> {
 }
 
 fn baseline() -> Baseline {
-    Baseline::of_probes(&measure(&[], 0.0, 0))
+    Baseline::of_probes(&[measure(&[], 0.0, 0)])
 }
 
 fn blamed(probes: &[Outcome]) -> Vec<String> {
