@@ -75,15 +75,16 @@ pub struct Cli {
     /// CPUs to probe from, or that are to poll, as in 0,1; without it probes use all that they may
     #[arg(long, value_delimiter = ',', conflicts_with = "answer")]
     cpu: Vec<usize>,
-    /// Probes of each way, of which the best counts; as many again, twice at most, while one seems slow
+    /// Probes of each way, of which the best counts; as many again, twice at most, while one seems
+    /// slow
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[arg(conflicts_with_all = ["preflight", "answer"])]
     rounds: u32,
     /// What is usual, from a file of --save
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preflight", "answer"])]
     baseline: Option<PathBuf>,
-    /// Writes to a file what is usual: the worst of ten more looks, in some seconds; not with --watch,
-    /// which would make what is sick usual
+    /// Writes to a file what is usual: the worst of ten more looks, in some seconds; not with
+    /// --watch, which would make what is sick usual
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preflight", "answer", "watch"])]
     save: Option<PathBuf>,
     /// Gb/s that the way to HOST should carry: tells whether the window is large enough for it
