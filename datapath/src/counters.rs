@@ -232,5 +232,7 @@ counters! {
         sched_grants,
         /// Scheduling turns that ended because the port had no transmit slot.
         tx_ring_full,
+        /// Scheduling turns that ended because a device with tenants keeps the transmit ring short.
+        tx_ring_bounded,
     }
 }

@@ -41,7 +41,7 @@ use sr_recovery::thread::Remote;
 pub struct Engine<P: Port> {
     wire: Wire<P>,
     core: Core,
-    /// The port had no slot for something in the last turn.
+    /// The port had no slot for something in the last turn, or none within its bound.
     port_was_full: bool,
 }
 

@@ -147,6 +147,12 @@ pub trait Port {
         Some(0)
     }
 
+    /// Frames in the transmit ring that the wire, or the peer, has not taken yet: what is sent now
+    /// waits for them. `None`: the port does not know.
+    fn tx_ahead(&self) -> Option<usize> {
+        None
+    }
+
     /// Called by a thread that found nothing in its last turn and is going to sleep: what wakes it,
     /// and how long it may sleep. A port without interrupts is looked at each millisecond.
     fn rest(&mut self) -> Rest {
@@ -254,6 +260,7 @@ impl<P: Port + ?Sized> Port for Box<P> {
         fn tx_cancel(&mut self);
         fn tx_flush(&mut self);
         fn tx_waiting(&self) -> Option<usize>;
+        fn tx_ahead(&self) -> Option<usize>;
         fn rest(&mut self) -> Rest;
         fn next_due(&self) -> Option<Time>;
         fn set_now(&mut self, now: Time);

@@ -8,6 +8,7 @@ mod hosts;
 mod meter;
 mod policy;
 mod priority;
+mod ring_bound;
 mod schedule_queue;
 mod scheduler;
 mod slot_lists;

@@ -252,6 +252,7 @@ fn options(scenario: &Scenario) -> RigOptions {
         port: PortOptions {
             up: link,
             down: link,
+            tells_ahead: false,
             tx_ring: tx_ring as usize,
             rx_ring: if rx_ring == 0 { usize::MAX } else { rx_ring as usize },
             max_frame: MAX_FRAME,

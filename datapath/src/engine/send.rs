@@ -74,10 +74,9 @@ impl<P: Port> Engine<P> {
     /// Turns of ready queue pairs until the batch is full, nobody is ready, or the port has no
     /// slot.
     fn schedule(&mut self, handed: Option<u32>) {
-        let mut batch = tuning::TX_BATCH;
-        if self.core.units.hosts.is_some() {
-            self.core.open_hosts();
-        }
+        let governed = self.core.units.has_governors;
+        let room = if governed { self.governed_room() } else { tuning::TX_BATCH };
+        let mut batch = room;
         let prefetches = self.core.units.crowded;
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
@@ -92,6 +91,33 @@ impl<P: Port> Engine<P> {
                 break;
             }
         }
+        if room < tuning::TX_BATCH && batch == 0 && self.core.units.mux.waiting() > 0 {
+            self.hold_back();
+        }
+    }
+
+    /// Frames that a turn may send, of an engine with rates of hosts, or with tenants: those keep
+    /// the ring of a port short that knows what is in it.
+    #[inline(never)]
+    fn governed_room(&mut self) -> usize {
+        if self.core.units.hosts.is_some() {
+            self.core.open_hosts();
+        }
+        match (self.core.units.mux.tenants_mut(), self.wire.port.tx_ahead()) {
+            (Some(tenants), Some(ahead)) => tenants.ring_room(ahead),
+            _ => tuning::TX_BATCH,
+        }
+    }
+
+    /// A turn had more to send than the ring's bound left.
+    #[cold]
+    #[inline(never)]
+    fn hold_back(&mut self) {
+        self.core.units.counters.tx_ring_bounded += 1;
+        if let Some(tenants) = self.core.units.mux.tenants_mut() {
+            tenants.hold_back();
+        }
+        self.port_was_full = true;
     }
 
     /// The turn of one stream. False if the port has no slot.

@@ -101,6 +101,7 @@ impl<P: Port> Port for Fault<P> {
         fn caps(&self) -> PortCaps;
         fn link_up(&self) -> bool;
         fn link_down(&self) -> Option<LinkDown>;
+        fn tx_ahead(&self) -> Option<usize>;
         fn pass_on(&mut self, frame: &[u8]) -> bool;
         fn take_passed_on(&mut self) -> usize;
         fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), FilterError>;

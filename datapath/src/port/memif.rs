@@ -265,6 +265,10 @@ impl Port for MemifPort {
         Some(self.end.linked().map_or(0, |link| link.tx.waiting().into()))
     }
 
+    fn tx_ahead(&self) -> Option<usize> {
+        self.tx_waiting()
+    }
+
     fn stats(&self) -> PortStats {
         self.stats
     }

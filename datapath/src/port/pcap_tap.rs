@@ -95,6 +95,7 @@ impl<P: Port, W: Write> Port for PcapTap<P, W> {
         fn rx_waiting(&self) -> Option<usize>;
         fn tx_flush(&mut self);
         fn tx_waiting(&self) -> Option<usize>;
+        fn tx_ahead(&self) -> Option<usize>;
         fn rest(&mut self) -> Rest;
         fn next_due(&self) -> Option<Time>;
         fn pass_on(&mut self, frame: &[u8]) -> bool;

@@ -205,6 +205,7 @@ impl<P: Port> Port for Steered<P> {
         fn tx_cancel(&mut self);
         fn tx_flush(&mut self);
         fn tx_waiting(&self) -> Option<usize>;
+        fn tx_ahead(&self) -> Option<usize>;
         fn next_due(&self) -> Option<Time>;
         fn set_now(&mut self, now: Time);
         fn set_groups(&mut self, macs: &[[u8; 6]]) -> Result<(), FilterError>;

@@ -53,6 +53,8 @@ pub(crate) struct Units {
     /// Timers of keepalives, which are far off; one of `timers` stands for all of them. `None`
     /// before the first.
     keepalives: Option<Box<TimerWheel<{ tuning::KEEPALIVE_NS_LOG2 }>>>,
+    /// There are tenants, or rates of hosts.
+    pub has_governors: bool,
     /// There are more queue pairs than [`EngineConfig::crowd`].
     pub crowded: bool,
     /// Why frames are looked at before they are handled.
@@ -93,6 +95,7 @@ impl Units {
             hosts: config.host_rates.map(|rates| Box::new(Hosts::new(rates, 2 * queue_pairs))),
             timers: TimerWheel::new(2 * queue_pairs + 1),
             keepalives: None,
+            has_governors: config.host_rates.is_some(),
             crowded: false,
             ahead: Ahead::empty(),
             host_marks_ns: config.host_marks_ns,

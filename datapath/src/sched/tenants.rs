@@ -19,6 +19,7 @@ pub use attributes::{
 use super::TimerWheel;
 use super::meter::Meter;
 use super::policy::{Policy, Scheduled, Usage};
+use super::ring_bound::RingBound;
 use super::schedule_queue::ScheduleQueue;
 use super::slot_lists::{Ends, Links};
 use crate::time::Time;
@@ -195,6 +196,7 @@ pub struct Tenants {
     /// The only one of them, if it has no cap: it has every turn, and no share to keep to.
     alone: Option<u16>,
     costs: CostTable,
+    ring_bound: RingBound,
     /// Time of the last turn.
     now: Time,
 }
@@ -214,6 +216,7 @@ impl Tenants {
             listed: 0,
             alone: None,
             costs,
+            ring_bound: RingBound::new(),
             now: Time::ZERO,
         };
         tenants.create(TenantAttr::default());
@@ -317,6 +320,17 @@ impl Tenants {
         let tenant = &mut self.tenants[usize::from(self.owners[slot as usize])];
         let heard = Usage { packets: 1, ..Usage::default() };
         tenant.gate.operations.take(self.costs.of(&heard), now);
+    }
+
+    /// Frames that a turn may send while so many are ahead of them in the port's transmit ring: what
+    /// it has accepted cannot be overtaken.
+    pub fn ring_room(&mut self, ahead: usize) -> usize {
+        self.ring_bound.room(ahead)
+    }
+
+    /// A turn had more to send than [`ring_room`](Self::ring_room), which was less than a batch.
+    pub const fn hold_back(&mut self) {
+        self.ring_bound.hold_back();
     }
 
     /// A packet out of order for a slot was dropped, as it would have taken the share of others.

@@ -40,6 +40,10 @@ pub struct PortOptions {
     /// Frames of the transmit ring: what the uplink has not taken yet blocks the sender, nothing is
     /// dropped.
     pub tx_ring: usize,
+    /// The port knows what is in its transmit ring ([`Port::tx_ahead`]).
+    ///
+    /// [`Port::tx_ahead`]: datapath::port::Port::tx_ahead
+    pub tells_ahead: bool,
     /// Frames of the receive ring: what comes while the receiver has not taken so many is dropped.
     pub rx_ring: usize,
     /// Longest frame in bytes, without FCS.
@@ -49,7 +53,7 @@ pub struct PortOptions {
 impl Default for PortOptions {
     fn default() -> Self {
         let (up, down) = (LinkConfig::default(), LinkConfig::default());
-        Self { up, down, tx_ring: 256, rx_ring: usize::MAX, max_frame: 4608 }
+        Self { up, down, tx_ring: 256, tells_ahead: false, rx_ring: usize::MAX, max_frame: 4608 }
     }
 }
 
@@ -59,6 +63,7 @@ struct Attached {
     up: Link,
     down: Link,
     tx_ring: usize,
+    tells_ahead: bool,
     rx_ring: usize,
 }
 
@@ -139,6 +144,7 @@ impl Network {
             up,
             down,
             tx_ring: options.tx_ring,
+            tells_ahead: options.tells_ahead,
             rx_ring: options.rx_ring,
         });
         (NodeId(index), port)
@@ -289,7 +295,9 @@ impl Network {
         }
         let attached = &mut self.nodes[node.0];
         let busy = attached.up.queued(now);
-        mailbox.borrow_mut().room = attached.tx_ring.saturating_sub(busy);
+        let mut mailbox = mailbox.borrow_mut();
+        mailbox.room = attached.tx_ring.saturating_sub(busy);
+        mailbox.ahead = attached.tells_ahead.then_some(busy);
     }
 
     /// Puts a frame on a link as if it came along, filter and faults included.

@@ -15,6 +15,8 @@ pub(crate) struct Mailbox {
     pub sent: VecDeque<Vec<u8>>,
     /// Slots of the transmit ring that are free now.
     pub room: usize,
+    /// Those that are not, where the port knows.
+    pub ahead: Option<usize>,
     /// Buffers to use again.
     pub spare: Vec<Vec<u8>>,
     pub link_down: bool,
@@ -153,6 +155,11 @@ impl Port for SimPort {
 
     fn tx_flush(&mut self) {
         self.mailbox.borrow_mut().sent.extend(self.queued.drain(..));
+    }
+
+    fn tx_ahead(&self) -> Option<usize> {
+        let mailbox = self.mailbox.borrow();
+        mailbox.ahead.map(|ahead| ahead + mailbox.sent.len() + self.queued.len())
     }
 
     fn stats(&self) -> PortStats {

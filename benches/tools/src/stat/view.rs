@@ -93,7 +93,8 @@ impl Row<'_> {
 
     /// Whether the port of its device has no room at times: then that is what its turn waits for.
     pub fn port_is_full(&self) -> bool {
-        self.track.counter_rate("tx_ring_full").is_some_and(|rate| rate > 0.0)
+        let rises = |name| self.track.counter_rate(name).is_some_and(|rate| rate > 0.0);
+        rises("tx_ring_full") || rises("tx_ring_bounded")
     }
 
     /// What keeps it from sending more.

@@ -60,6 +60,7 @@ impl Core {
         let exhausted = CreateError::Exhausted { what: "tenants", capacity: TENANTS_MAX };
         let id = tenants.create(attr).ok_or(exhausted)?;
         self.tenants.holdings.insert(id, Holdings::new(attr.quota));
+        self.units.has_governors = true;
         self.units.begin_shares(self.config.recovery_contexts);
         self.units.note_inbound_caps();
         Ok(id)

@@ -52,6 +52,7 @@ fn what_is_flushed_waits_until_the_peer_gives_it_back(from: &mut MemifPort, to: 
     }
     from.tx_flush();
     assert_eq!(from.tx_waiting(), Some(3), "nobody has taken it");
+    assert_eq!(from.tx_ahead(), Some(3), "what is sent now waits for that");
     assert_eq!(to.rx_burst(), 3);
     assert_eq!(from.tx_waiting(), Some(3), "it is being read");
     to.rx_release();
