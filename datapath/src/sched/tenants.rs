@@ -322,8 +322,8 @@ impl Tenants {
         tenant.gate.operations.take(self.costs.of(&heard), now);
     }
 
-    /// Frames that a turn may send while so many are ahead of them in the port's transmit ring: what
-    /// it has accepted cannot be overtaken.
+    /// Frames that a turn may send while so many are ahead of them in the port's transmit ring:
+    /// what it has accepted cannot be overtaken.
     pub fn ring_room(&mut self, ahead: usize) -> usize {
         self.ring_bound.room(ahead)
     }
