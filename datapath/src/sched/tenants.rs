@@ -9,6 +9,7 @@
 //! A tenant that is above one of its caps is parked until there is something again.
 
 mod attributes;
+mod classify;
 mod rounds;
 
 pub use attributes::{
@@ -24,6 +25,7 @@ use super::schedule_queue::ScheduleQueue;
 use super::slot_lists::{Ends, Links};
 use crate::time::Time;
 use crate::tuning;
+use classify::Traffic;
 use rounds::{Place, Rounds};
 
 /// The rounds of every class but scavengers.
@@ -121,6 +123,7 @@ struct Tenant {
     calls: Meter,
     attr: TenantAttr,
     counters: TenantCounters,
+    traffic: Traffic,
 }
 
 impl Tenant {
@@ -140,6 +143,7 @@ impl Tenant {
             calls: Meter::NONE,
             attr,
             counters: TenantCounters::default(),
+            traffic: Traffic::NONE,
         };
         tenant.set(attr, Time::ZERO);
         tenant
@@ -155,10 +159,28 @@ impl Tenant {
         self.quantum = QUANTUM * i64::from(attr.weight.clamp(1, TENANT_WEIGHT_MAX));
         self.is_scavenger = attr.class == TenantClass::Scavenger;
         self.class = match attr.class {
-            TenantClass::Latency | TenantClass::Scavenger => 0,
-            TenantClass::Normal => 1,
-            TenantClass::Bulk => 2,
+            TenantClass::Scavenger => 0,
+            class => class.rank().or(TenantClass::Normal.rank()).unwrap_or(0),
         };
+        self.traffic = Traffic::NONE;
+    }
+
+    /// It has no turn now, and its class is by what it sends.
+    #[cold]
+    #[inline(never)]
+    fn classify(&mut self, now: Time) {
+        let class = self.traffic.note(&self.counters, self.queue.is_empty(), now);
+        if let Some(rank) = class.and_then(TenantClass::rank) {
+            self.class = rank;
+        }
+    }
+
+    /// The class that it is treated as.
+    fn class_now(&self) -> TenantClass {
+        match self.attr.class {
+            TenantClass::Auto => TenantClass::RANKS[usize::from(self.class)],
+            class => class,
+        }
     }
 
     /// Whether it may send in round `number`. What it did not use of the last is gone; what it
@@ -265,6 +287,12 @@ impl Tenants {
     pub fn get(&self, tenant: TenantId) -> Option<(&TenantAttr, &TenantCounters)> {
         let known = self.has(tenant).then(|| &self.tenants[tenant.index()])?;
         Some((&known.attr, &known.counters))
+    }
+
+    /// The class that a tenant is treated as: [`TenantClass::Auto`] is none.
+    #[must_use]
+    pub fn class_of(&self, tenant: TenantId) -> Option<TenantClass> {
+        self.has(tenant).then(|| self.tenants[tenant.index()].class_now())
     }
 
     /// Gives a tenant other attributes, from its next round on. False if it does not exist.
@@ -473,6 +501,9 @@ impl Tenants {
         rounds.remove_front(place);
         self.listed -= 1;
         let tenant = &mut self.tenants[usize::from(number)];
+        if tenant.attr.class == TenantClass::Auto {
+            tenant.classify(self.now);
+        }
         if tenant.queue.is_empty() {
             tenant.state = State::Away;
         } else if !tenant.may_send_in(rounds.number()) {

@@ -222,28 +222,66 @@ fn a_thousand_tenants_of_eight_queue_pairs_share() {
     assert!(parties.iter().all(|party| party.completed(&rig) == 8 * 16), "all end");
 }
 
-/// Latencies of single WRITEs of 64 bytes beside bulk, on average, and what bulk completes.
-fn beside_bulk(tenants: bool, tx_ring: usize, tells_ahead: bool) -> (f64, u64) {
-    let port = PortOptions { tx_ring, tells_ahead, ..PortOptions::default() };
+/// Two tenants: one with a queue pair for small messages, one with 64 for bulk.
+fn small_and_bulk(classes: Option<[TenantClass; 2]>, port: PortOptions) -> (Rig, [Party; 2]) {
     let mut rig = rig_with(port, 65);
-    let of = |class| tenants.then_some(TenantAttr { class, ..TenantAttr::default() });
-    let small = party(&mut rig, 1, of(TenantClass::Latency), MIB);
-    let bulk = party(&mut rig, 64, of(TenantClass::Bulk), MIB);
-    let bytes = MIB / 16;
-    run_busy(&mut rig, &[(&bulk, bytes)], 200_000);
-    let (mut waits, before, start) = (Vec::new(), bulk.completed(&rig), rig.now());
-    while rig.now().since(start) < 4_000_000 {
+    let of = |side: usize| classes.map(|of| TenantAttr { class: of[side], ..TenantAttr::default() });
+    let parties = [party(&mut rig, 1, of(0), MIB), party(&mut rig, 64, of(1), MIB)];
+    run_busy(&mut rig, &[(&parties[1], MIB / 16)], 200_000);
+    (rig, parties)
+}
+
+/// Latencies of single WRITEs of 64 bytes beside bulk, on average, and what bulk completes.
+fn measure(rig: &mut Rig, [small, bulk]: &[Party; 2], time_ns: u64) -> (f64, u64) {
+    let (mut waits, before, start) = (Vec::new(), bulk.completed(rig), rig.now());
+    while rig.now().since(start) < time_ns {
         let posted = rig.now();
         rig.post(small.qps[0], &Work::write(small.source.at(0, 64), small.target.at(0, 64)));
         while rig.take_completions(small.qps[0]).0.is_empty() {
-            bulk.fill(&mut rig, bytes);
+            bulk.fill(rig, MIB / 16);
             rig.run_for(500);
             small.qps.iter().chain(&bulk.qps).for_each(|qp| rig.poll_qp(*qp));
         }
         waits.push(rig.now().since(posted) as f64);
     }
     assert!(waits.len() >= 30, "{}", waits.len());
-    (waits.iter().sum::<f64>() / waits.len() as f64, bulk.completed(&rig) - before)
+    (waits.iter().sum::<f64>() / waits.len() as f64, bulk.completed(rig) - before)
+}
+
+fn beside_bulk(tenants: bool, tx_ring: usize, tells_ahead: bool) -> (f64, u64) {
+    let port = PortOptions { tx_ring, tells_ahead, ..PortOptions::default() };
+    let classes = tenants.then_some([TenantClass::Latency, TenantClass::Bulk]);
+    let (mut rig, parties) = small_and_bulk(classes, port);
+    measure(&mut rig, &parties, 4_000_000)
+}
+
+/// Nobody says which tenant is which: after some 10 ms it is known. What is said counts instead.
+#[test]
+fn classes_are_known_by_what_tenants_send() {
+    let port = PortOptions { tx_ring: 8, ..PortOptions::default() };
+    let (mut rig, parties) = small_and_bulk(Some([TenantClass::Auto; 2]), port);
+    let classes = |rig: &mut Rig| {
+        let tenants = rig.engine_mut(LEFT).core().tenants();
+        parties.each_ref().map(|party| {
+            let of = |id: TenantId| tenants.iter().find(|tenant| tenant.id == id).map(|tenant| tenant.class);
+            of(party.id).expect("it exists")
+        })
+    };
+    assert_eq!(classes(&mut rig), [TenantClass::Normal; 2], "nothing is known yet");
+    let (unknown, _) = measure(&mut rig, &parties, 4_000_000);
+    measure(&mut rig, &parties, 10_000_000);
+    assert_eq!(classes(&mut rig), [TenantClass::Latency, TenantClass::Bulk]);
+    let (known, bulk) = measure(&mut rig, &parties, 4_000_000);
+    let (plain, bulk_plain) = beside_bulk(false, 8, false);
+    println!(
+        "a small WRITE beside bulk: {plain:.0} ns round robin, {unknown:.0} ns, {known:.0} ns once known"
+    );
+    assert!(known <= 0.25 * plain && known < unknown, "{known} ns, {unknown} ns before, {plain} ns without");
+    assert!(bulk as f64 >= 0.95 * bulk_plain as f64, "{bulk} of {bulk_plain}");
+    let said = TenantAttr { class: TenantClass::Bulk, ..TenantAttr::default() };
+    rig.engine_mut(LEFT).core_mut().modify_tenant(parties[0].id, said).expect("it exists");
+    measure(&mut rig, &parties, 11_000_000);
+    assert_eq!(classes(&mut rig), [TenantClass::Bulk; 2]);
 }
 
 /// The class D of PeRF: on average at least 75 % less than with round robin, and bulk keeps 0.95.

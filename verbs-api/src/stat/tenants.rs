@@ -54,7 +54,7 @@ const fn exact(value: u64) -> f64 {
 pub(super) fn encode_tenants(tenants: &[TenantReport], families: &mut Families<'_>) -> fmt::Result {
     let infos = tenants
         .iter()
-        .map(|tenant| [("tenant", tenant.id.0.to_string()), ("class", tenant.attr.class.to_string())]);
+        .map(|tenant| [("tenant", tenant.id.0.to_string()), ("class", tenant.class.to_string())]);
     families.infos("tenant", "The tenant, and the class of its traffic.", infos)?;
     for (name, help, value) in &GAUGES {
         let values = tenants.iter().map(|tenant| (label(tenant), value(tenant)));

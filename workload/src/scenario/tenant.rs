@@ -15,7 +15,7 @@ pub struct TenantEntry {
     pub name: String,
     /// Its share beside others, 1 to 256.
     pub weight: u16,
-    /// `latency`, `normal`, `bulk` or `scavenger`.
+    /// `latency`, `normal`, `bulk`, `scavenger` or `auto`.
     pub class: String,
     /// Cap in bytes that it may send in a second, 0: none.
     pub bytes_per_s: u64,
@@ -68,7 +68,7 @@ impl TenantEntry {
     /// [`ScenarioError::Word`].
     pub fn attr(&self) -> Result<TenantAttr, ScenarioError> {
         let class = TenantClass::ALL.into_iter().find(|class| class.name() == self.class);
-        let choices = "latency, normal, bulk, scavenger";
+        let choices = "latency, normal, bulk, scavenger, auto";
         Ok(TenantAttr {
             weight: self.weight,
             class: class.ok_or(ScenarioError::Word { key: "class", choices })?,

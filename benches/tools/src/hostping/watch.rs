@@ -43,20 +43,20 @@ impl Reason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Budget {
     spent: Duration,
-    /// What the last look took.
-    last: Duration,
+    /// What the longest look took.
+    longest: Duration,
 }
 
 impl Budget {
-    /// When what was spent and one look more are a hundredth of the time, counted from the
+    /// When what was spent and the longest look once more are a hundredth of the time, counted from the
     /// beginning.
     fn even_at(&self) -> Duration {
-        self.spent.saturating_add(self.last).saturating_mul(SHARE)
+        self.spent.saturating_add(self.longest).saturating_mul(SHARE)
     }
 
     /// From when on a look may come that nobody planned: two looks before a planned one.
     fn in_advance_at(&self) -> Duration {
-        self.spent.saturating_sub(self.last).saturating_mul(SHARE)
+        self.spent.saturating_sub(self.longest).saturating_mul(SHARE)
     }
 }
 
@@ -91,7 +91,7 @@ impl<'a> Watch<'a> {
 
     /// A look took so much time of CPUs.
     pub fn look_took(&mut self, took: Duration) {
-        self.budget.last = took;
+        self.budget.longest = self.budget.longest.max(took);
         // What the probes themselves lost was seen by the look.
         self.before = self.counts();
     }
@@ -179,7 +179,7 @@ mod tests {
         let (mut budget, mut now) = (Budget::default(), Duration::ZERO);
         for _ in 0..looks {
             now += took;
-            (budget.spent, budget.last) = (budget.spent + took, took);
+            (budget.spent, budget.longest) = (budget.spent + took, took);
             let planned = (now + wanted).max(budget.even_at());
             let on_drops = now.max(budget.in_advance_at());
             now = if drops { planned.min(on_drops) } else { planned };
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_first_drops_are_looked_at_at_once() {
         let took = Duration::from_millis(300);
-        let budget = |looks| Budget { spent: looks * took, last: took };
+        let budget = |looks| Budget { spent: looks * took, longest: took };
         assert_eq!(budget(1).in_advance_at(), Duration::ZERO);
         let budget = budget(2);
         assert_eq!((budget.in_advance_at(), budget.even_at()), (100 * took, 300 * took));

@@ -4,7 +4,8 @@ use crate::engine::{Core, CreateError};
 use crate::memory::{MemoryBudget, MemoryKey, ProtectionDomainId};
 use crate::queue::CompletionQueue;
 use crate::sched::{
-    TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps, TenantCounters, TenantId, TenantQuota,
+    TENANT_WEIGHT_MAX, TENANTS_MAX, TenantAttr, TenantCaps, TenantClass, TenantCounters, TenantId,
+    TenantQuota,
 };
 use crate::time::Time;
 use std::collections::HashMap;
@@ -35,6 +36,8 @@ pub struct TenantReport {
     pub id: TenantId,
     /// What it may do.
     pub attr: TenantAttr,
+    /// The class that it is treated as: [`TenantClass::Auto`] is none.
+    pub class: TenantClass,
     /// What it did.
     pub counters: TenantCounters,
     /// Queue pairs that it has.
@@ -205,6 +208,7 @@ impl Core {
             Some(TenantReport {
                 id,
                 attr,
+                class: tenants.class_of(id)?,
                 counters,
                 queue_pairs,
                 completion_queues,

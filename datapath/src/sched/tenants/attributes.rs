@@ -34,11 +34,17 @@ pub enum TenantClass {
     Bulk,
     /// Only what no other class uses.
     Scavenger,
+    /// [`Latency`](Self::Latency), [`Normal`](Self::Normal) or [`Bulk`](Self::Bulk), by what it has
+    /// sent in the last 10 ms: bulk is 1 KiB an operation or more, and who never has more than five
+    /// operations to send at once waits for each of them. `Normal` until that is known.
+    Auto,
 }
 
 impl TenantClass {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::Latency, Self::Normal, Self::Bulk, Self::Scavenger];
+    pub const ALL: [Self; 5] = [Self::Latency, Self::Normal, Self::Bulk, Self::Scavenger, Self::Auto];
+    /// Those that come in an order within a round.
+    pub(super) const RANKS: [Self; 3] = [Self::Latency, Self::Normal, Self::Bulk];
 
     /// As programs write it.
     #[must_use]
@@ -48,7 +54,16 @@ impl TenantClass {
             Self::Normal => "normal",
             Self::Bulk => "bulk",
             Self::Scavenger => "scavenger",
+            Self::Auto => "auto",
         }
+    }
+}
+
+impl TenantClass {
+    /// Its place in [`RANKS`](Self::RANKS), if it has one for good.
+    pub(super) fn rank(self) -> Option<u8> {
+        let place = Self::RANKS.into_iter().position(|class| class == self)?;
+        u8::try_from(place).ok()
     }
 }
 

@@ -240,6 +240,53 @@ fn refusals_count_on_the_cap_of_operations() {
     assert_eq!(packets(CostTable::EQUAL, 8), none);
 }
 
+/// Single small messages, many at once, large ones; each for more than 10 ms, and then it sends
+/// otherwise.
+#[test]
+fn who_says_nothing_is_classified() {
+    let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 2);
+    let tenants = mux.begin_tenants(&CostTable::default()).expect("round robin");
+    let auto = TenantAttr { class: TenantClass::Auto, ..TenantAttr::default() };
+    let id = tenants.create(auto).expect("there is room");
+    tenants.assign(1, id);
+    assert_eq!(tenants.class_of(id), Some(TenantClass::Normal));
+    let mut flags = [SchedFlags::default(); 2];
+    let mut now = Time(1_000_000);
+    let turn = |operations: u32, bytes: usize| Usage { bytes, packets: 8, operations, ..Usage::default() };
+    for (messages, usage, class) in [
+        (1, turn(1, 64), TenantClass::Latency),
+        (5, turn(1, 1023), TenantClass::Latency),
+        (6, turn(1, 64), TenantClass::Normal),
+        (1, turn(8, 512), TenantClass::Normal),
+        (1, turn(1, 1024), TenantClass::Bulk),
+        (9, turn(8, 65_536), TenantClass::Bulk),
+        // Responses.
+        (1, turn(0, 64), TenantClass::Bulk),
+        (2, turn(2, 128), TenantClass::Latency),
+    ] {
+        let end = now.after(25_000_000);
+        while now < end {
+            // The other one always has something, so that none is alone.
+            mux.wake(0, &mut flags[0], true);
+            for left in (0..messages).rev() {
+                mux.wake(1, &mut flags[1], true);
+                while turn_of(&mut mux, &mut flags, now) == Some(0) {
+                    mux.settle(0, &mut flags[0], turn(1, 4096), true);
+                }
+                mux.settle(1, &mut flags[1], usage, left > 0);
+            }
+            // Its turn finds nothing more.
+            for _ in 0..16 {
+                assert_eq!(turn_of(&mut mux, &mut flags, now), Some(0));
+                mux.settle(0, &mut flags[0], turn(1, 4096), true);
+            }
+            now = now.after(100_000);
+        }
+        let known = mux.tenants().expect("some").class_of(id);
+        assert_eq!(known, Some(class), "{messages} times {usage:?}");
+    }
+}
+
 /// A burst is saved, then calls come as fast as the cap says; others are not held back.
 #[test]
 fn control_calls_are_capped() {
