@@ -48,8 +48,8 @@ struct Budget {
 }
 
 impl Budget {
-    /// When what was spent and the longest look once more are a hundredth of the time, counted from the
-    /// beginning.
+    /// When what was spent and the longest look once more are a hundredth of the time, counted from
+    /// the beginning.
     fn even_at(&self) -> Duration {
         self.spent.saturating_add(self.longest).saturating_mul(SHARE)
     }
