@@ -17,6 +17,12 @@ macro_rules! counters {
                 $(self.$name += other.$name;)+
             }
 
+            /// What was counted since they were `earlier`.
+            #[must_use]
+            pub const fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: self.$name.saturating_sub(earlier.$name),)+ }
+            }
+
             /// Name and value of each counter, in the order of declaration.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)+].into_iter()

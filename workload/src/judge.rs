@@ -65,6 +65,14 @@ impl Kind {
     ];
 }
 
+impl Kind {
+    /// Whether it is wrong on any machine: how long requests take is not.
+    #[must_use]
+    pub const fn holds_anywhere(self) -> bool {
+        !matches!(self, Self::Late | Self::Slow)
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -13,7 +13,8 @@ use datapath::time::Time;
 use domains::Domains;
 use flow::Flow;
 use harm::Harms;
-use simnet::{HostModel, LinkConfig, LinkId, LinkStats, NodeId, PortOptions, Rig, RigOptions};
+pub use simnet::LinkStats;
+use simnet::{HostModel, LinkConfig, LinkId, NodeId, PortOptions, Rig, RigOptions};
 use std::time::Duration;
 use storm::Storm;
 

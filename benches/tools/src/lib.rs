@@ -41,3 +41,4 @@ pub mod stat;
 pub mod subcommands;
 pub mod switch;
 pub mod tunnel;
+mod two_hosts;

@@ -66,9 +66,19 @@ fn ctrl_c_ends_a_long_replay() {
     running.end().assert_failed(2, "interrupted");
 }
 
+/// On two engines: a workload from a line, and two that the search draws.
 #[test]
-fn what_cannot_be_played_on_processes_is_refused() {
-    search(&["--real"]).assert_failed(2, "does not exist yet");
+fn workloads_are_played_on_real_engines() {
+    let line = "{faults = {loss = 0.01}, time_us = 20000, workload = [{op = 'send', qps = 3, depth = 8, signaled = 4, batch = 2, regions = 4}]}";
+    let ended = search(&["--real", "--json", "--replay", line]);
+    let played: Value = serde_json::from_slice(&ended.0.stdout).expect("a document");
+    let entry = &played["entries"][0];
+    assert!(entry["requests"].as_u64() > Some(0) && entry["errors"] == 0 && entry["stuck"] == 0, "{played}");
+    assert!(played["counters"]["tx_retransmits"].as_u64() > Some(0), "packets are lost: {played}");
+    let ended = search(&["--real", "--points", "2", "--json"]);
+    let report: Value = serde_json::from_slice(&ended.0.stdout).expect("a document");
+    assert_eq!((&report["real"], &report["points"]), (&true.into(), &2.into()), "{report}");
+    search(&["--real", "--replay", "{workload = [{pace_ns = 5}]}"]).assert_failed(2, "pace_ns");
 }
 
 #[test]

@@ -6,7 +6,6 @@
 
 mod peer;
 mod playable;
-mod player;
 
 pub use peer::answer;
 pub use playable::{check, cut};
@@ -14,9 +13,9 @@ pub use playable::{check, cut};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::place::Place;
+use crate::two_hosts::Player;
 use indicatif::ProgressBar;
 use peer::Peer;
-use player::Player;
 use srnic_workload::isolate::{Matrix, Pair, Side};
 use srnic_workload::scenario::Scenario;
 use std::time::Duration;
@@ -53,7 +52,8 @@ impl Hosts {
         let open = |policy: bool| {
             let socket = place.path().join(if policy { "on.sock" } else { "off.sock" });
             let peer = Peer::start(&socket, policy.then_some(&matrix.policy))?;
-            let player = Player::open(&socket, policy.then_some(&matrix.policy))?;
+            let device = format!("memif:{}", socket.display());
+            let player = Player::open(&device, policy.then_some(&matrix.policy))?;
             Ok::<_, Error>((peer, player))
         };
         let ((off_peer, off), (on_peer, on)) = (open(false)?, open(true)?);

@@ -9,10 +9,12 @@ use srnic_workload::search::{Anomaly, DIMENSIONS};
 use std::fmt::Write as _;
 
 /// What a search found. It shows as Markdown.
-#[derive(Clone, Copy, Debug)]
-pub struct Report<'a> {
+#[derive(Clone, Debug)]
+pub struct Report {
     /// The seed of the search.
     pub seed: u64,
+    /// It played on two engines, not in virtual time.
+    pub is_real: bool,
     /// Workloads that were looked at.
     pub points: u64,
     /// Those beside, for the features of anomalies.
@@ -20,24 +22,49 @@ pub struct Report<'a> {
     /// Workloads that should be looked at.
     pub wanted: u64,
     /// What was found.
-    pub anomalies: &'a [Anomaly],
+    pub anomalies: Vec<Anomaly>,
 }
 
-impl Report<'_> {
+impl Report {
     /// As one document.
     pub fn json(&self) -> Value {
-        let Self { seed, points, minimising, wanted, anomalies } = *self;
         json!({
-            "seed": seed,
-            "points": points,
-            "minimising_points": minimising,
-            "complete": points >= wanted,
-            "anomalies": anomalies.iter().map(anomaly_json).collect::<Vec<_>>(),
+            "seed": self.seed,
+            "real": self.is_real,
+            "points": self.points,
+            "minimising_points": self.minimising,
+            "complete": self.points >= self.wanted,
+            "anomalies": self.anomalies.iter().map(|anomaly| self.anomaly_json(anomaly)).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The command that shows it again.
+    fn again(&self, anomaly: &Anomaly) -> String {
+        let real = if self.is_real { " --real" } else { "" };
+        format!("srnic search{real} --replay '{}'", self.workload(anomaly))
+    }
+
+    fn workload(&self, anomaly: &Anomaly) -> Scenario {
+        if self.is_real { super::real::scenario(&anomaly.point) } else { anomaly.point.scenario() }
+    }
+
+    fn anomaly_json(&self, anomaly: &Anomaly) -> Value {
+        let feature = |(dimension, values): &(usize, Vec<u8>)| {
+            let dimension = &DIMENSIONS[*dimension];
+            let words = values.iter().map(|value| dimension.word(dimension.values[usize::from(*value)]));
+            (dimension.name.to_owned(), words.collect::<Vec<_>>().into())
+        };
+        json!({
+            "findings": anomaly.findings.iter().map(finding_json).collect::<Vec<_>>(),
+            "features": anomaly.minimal.0.iter().map(feature).collect::<Map<_, _>>(),
+            "after": anomaly.after,
+            "workload": self.workload(anomaly).to_string(),
+            "replay": self.again(anomaly),
         })
     }
 }
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.anomalies.len();
         writeln!(f, "# Search of seed {}\n", self.seed)?;
@@ -57,30 +84,10 @@ impl fmt::Display for Report<'_> {
             anomaly.findings.iter().try_for_each(|finding| writeln!(f, "- {}", finding.words))?;
             writeln!(f, "- needs: {}", anomaly.minimal)?;
             writeln!(f, "- found after {} workloads\n", anomaly.after)?;
-            writeln!(f, "```\n{}\n```", again(anomaly))?;
+            writeln!(f, "```\n{}\n```", self.again(anomaly))?;
         }
         Ok(())
     }
-}
-
-/// The command that shows it again.
-fn again(anomaly: &Anomaly) -> String {
-    format!("srnic search --replay '{}'", anomaly.point.scenario())
-}
-
-fn anomaly_json(anomaly: &Anomaly) -> Value {
-    let feature = |(dimension, values): &(usize, Vec<u8>)| {
-        let dimension = &DIMENSIONS[*dimension];
-        let words = values.iter().map(|value| dimension.word(dimension.values[usize::from(*value)]));
-        (dimension.name.to_owned(), words.collect::<Vec<_>>().into())
-    };
-    json!({
-        "findings": anomaly.findings.iter().map(finding_json).collect::<Vec<_>>(),
-        "features": anomaly.minimal.0.iter().map(feature).collect::<Map<_, _>>(),
-        "after": anomaly.after,
-        "workload": anomaly.point.scenario().to_string(),
-        "replay": again(anomaly),
-    })
 }
 
 fn finding_json(finding: &Finding) -> Value {
@@ -95,8 +102,8 @@ pub fn outcome_json(scenario: &Scenario, outcome: &Outcome, findings: &[Finding]
             "requests": told.requests,
             "bytes": told.bytes,
             "gbps": told.gbps(),
-            "p50_us": micros(told.quantile(0.5)),
-            "p99_us": micros(told.quantile(0.99)),
+            "p50_us": micros(told, 0.5),
+            "p99_us": micros(told, 0.99),
             "errors": told.errors,
             "stuck": told.stuck,
         })
@@ -117,12 +124,13 @@ pub fn outcome_text(scenario: &Scenario, outcome: &Outcome, findings: &[Finding]
     let width = names.iter().map(String::len).max().unwrap_or(0).max(8);
     let mut text = format!("{:<width$}  requests     Gb/s   p50 us   p99 us  errors  stuck\n", "workload");
     for (name, told) in names.iter().zip(&outcome.entries) {
-        let (p50, p99) = (micros(told.quantile(0.5)), micros(told.quantile(0.99)));
+        let shown = |of| micros(told, of).map_or_else(|| "-".to_owned(), |us| format!("{us:.2}"));
+        let (p50, p99) = (shown(0.5), shown(0.99));
         let EntryOutcome { requests, errors, stuck, .. } = told;
         let gbps = told.gbps();
         let _ = writeln!(
             text,
-            "{name:<width$}  {requests:>8}  {gbps:7.2}  {p50:7.2}  {p99:7.2}  {errors:>6}  {stuck:>5}"
+            "{name:<width$}  {requests:>8}  {gbps:7.2}  {p50:>7}  {p99:>7}  {errors:>6}  {stuck:>5}"
         );
     }
     text.push('\n');
@@ -143,9 +151,10 @@ fn name(number: usize, entry: &Entry) -> String {
     if entry.name.is_empty() { format!("{} {}", entry.op, number + 1) } else { entry.name.clone() }
 }
 
+/// A quantile of what requests took, in microseconds; `None` if that was not measured.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-fn micros(ns: u64) -> f64 {
-    ns as f64 / 1000.0
+fn micros(told: &EntryOutcome, of: f64) -> Option<f64> {
+    (!told.latencies.is_empty()).then(|| told.quantile(of) as f64 / 1000.0)
 }
 
 #[cfg(test)]
@@ -164,8 +173,9 @@ mod tests {
 
     #[test]
     fn a_report_says_what_and_how_to_see_it_again() {
-        let anomalies = [anomaly()];
-        let report = Report { seed: 3, points: 20, minimising: 44, wanted: 50, anomalies: &anomalies };
+        let anomalies = vec![anomaly()];
+        let mut report =
+            Report { seed: 3, is_real: false, points: 20, minimising: 44, wanted: 50, anomalies };
         let text = report.to_string();
         for part in
             ["ended after 20 of 50", "1 anomaly in 20", "## 1. late", "op = read, qps >= 32", "after 17"]
@@ -173,13 +183,16 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         let line = text.split("--replay '").nth(1).and_then(|rest| rest.split('\'').next());
-        assert_eq!(Scenario::parse(line.expect("a line")), Ok(anomalies[0].point.scenario()));
+        assert_eq!(Scenario::parse(line.expect("a line")), Ok(report.anomalies[0].point.scenario()));
         let json = report.json();
         assert_eq!(json["anomalies"][0]["features"]["qps"], json!(["32", "64"]));
         assert_eq!(
             (&json["complete"], &json["anomalies"][0]["findings"][0]["kind"]),
             (&false.into(), &"late".into())
         );
+        assert!(text.contains("srnic search --replay"), "{text}");
+        report.is_real = true;
+        assert!(report.to_string().contains("srnic search --real --replay"), "{report}");
     }
 
     #[test]
