@@ -234,6 +234,27 @@ mod tests {
         assert!(device.parse::<verbs_api::DeviceSpec>().is_ok(), "{device}");
     }
 
+    /// A network that loses packets of which the scenario says nothing is told; one that says so is
+    /// well.
+    #[test]
+    fn a_network_that_is_worse_than_said_is_found() {
+        let text = "{time_us = 50000, workload = [{op = 'write', qps = 4, depth = 16, sizes = 16384}]}";
+        let said = Scenario::parse(text).expect("a workload");
+        let faults = Faults { loss: 0.02, ..Faults::default() };
+        let mut stage = Stage::new().expect("a directory");
+        stage.hosts.push(Hosts::open(&stage.place, 0, faults).expect("two hosts"));
+        let kinds = |stage: &mut Stage, scenario: &Scenario| {
+            let trial = stage.judge(scenario);
+            trial.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>()
+        };
+        let honest = Scenario { faults, ..said.clone() };
+        let told = kinds(&mut stage, &honest);
+        assert!(!told.contains(&Kind::Reordered) && !told.contains(&Kind::Stuck), "{told:?}");
+        stage.hosts[0].faults = said.faults;
+        let found = kinds(&mut stage, &said);
+        assert!(found.contains(&Kind::Resent) && found.contains(&Kind::Reordered), "{found:?}");
+    }
+
     #[test]
     fn host_1_posts_nothing() {
         let point = Point([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
