@@ -74,9 +74,10 @@ impl<P: Port> Engine<P> {
     /// Turns of ready queue pairs until the batch is full, nobody is ready, or the port has no
     /// slot.
     fn schedule(&mut self, handed: Option<u32>) {
-        let governed = self.core.units.has_governors;
-        let room = if governed { self.governed_room() } else { tuning::TX_BATCH };
-        let mut batch = room;
+        if self.core.units.has_governors && self.is_held_short(handed) {
+            return;
+        }
+        let mut batch = tuning::TX_BATCH;
         let prefetches = self.core.units.crowded;
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
@@ -91,27 +92,61 @@ impl<P: Port> Engine<P> {
                 break;
             }
         }
-        if room < tuning::TX_BATCH && batch == 0 && self.core.units.mux.waiting() > 0 {
-            self.hold_back();
-        }
     }
 
-    /// Frames that a turn may send, of an engine with rates of hosts, or with tenants: those keep
-    /// the ring of a port short that knows what is in it.
+    /// Of an engine with rates of hosts, or with tenants: those keep the ring of a port short that
+    /// knows what is in it. True if it has less room than a batch, and the turns are over.
     #[inline(never)]
-    fn governed_room(&mut self) -> usize {
+    fn is_held_short(&mut self, handed: Option<u32>) -> bool {
         if self.core.units.hosts.is_some() {
             self.core.open_hosts();
         }
-        match (self.core.units.mux.tenants_mut(), self.wire.port.tx_ahead()) {
-            (Some(tenants), Some(ahead)) => tenants.ring_room(ahead),
-            _ => tuning::TX_BATCH,
+        let units = &mut self.core.units;
+        let (Some(tenants), Some(ahead)) = (units.mux.tenants_mut(), self.wire.port.tx_ahead()) else {
+            return false;
+        };
+        let room = tenants.ring_room(ahead, units.now);
+        if room == tuning::TX_BATCH {
+            return false;
+        }
+        self.schedule_short(handed, room);
+        true
+    }
+
+    /// As [`Engine::schedule`], with so much room in the port's ring. Who sends to this device
+    /// itself needs none; who finds none is the next of its tenant.
+    fn schedule_short(&mut self, handed: Option<u32>, mut room: usize) {
+        let mut batch = tuning::TX_BATCH;
+        let prefetches = self.core.units.crowded;
+        for _ in 0..tuning::TX_BATCH {
+            if batch == 0 {
+                break;
+            }
+            let Some(turn) = self.core.units.mux.next_ready(self.core.units.now) else { break };
+            if prefetches {
+                self.core.prefetch_turns();
+            }
+            let stream = self.core.units.stream_of(turn.slot);
+            let loopback = self.core.qps.hot(stream.qp).id.loopback;
+            if !loopback && room == 0 {
+                let flags = self.core.qps.hot(stream.qp).sched_of(stream);
+                flags.remove(SchedFlags::QUEUED);
+                self.core.units.mux.resume(turn.slot, flags, Usage::default());
+                return self.hold_back();
+            }
+            let given = if loopback { batch } else { room.min(batch) };
+            let mut left = given;
+            if !self.serve_stream(turn, handed, &mut left) {
+                return;
+            }
+            batch -= given - left;
+            if !loopback {
+                room -= given - left;
+            }
         }
     }
 
     /// A turn had more to send than the ring's bound left.
-    #[cold]
-    #[inline(never)]
     fn hold_back(&mut self) {
         self.core.units.counters.tx_ring_bounded += 1;
         if let Some(tenants) = self.core.units.mux.tenants_mut() {

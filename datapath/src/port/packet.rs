@@ -189,10 +189,6 @@ impl Port for PacketPort {
         Some(self.socket.tx.waiting())
     }
 
-    fn tx_ahead(&self) -> Option<usize> {
-        self.tx_waiting()
-    }
-
     fn rest(&mut self) -> Rest {
         // What the kernel had no room for is tried again.
         let unwatched_ns = (self.socket.tx.waiting() == 0).then_some(LINK_CHECK_NS);

@@ -134,7 +134,7 @@ impl Tenant {
             round: u32::MAX,
             credit: 0,
             quantum: QUANTUM,
-            class: 0,
+            class: 1,
             state: State::Away,
             is_scavenger: false,
             is_capped: false,
@@ -143,7 +143,7 @@ impl Tenant {
             calls: Meter::NONE,
             attr,
             counters: TenantCounters::default(),
-            traffic: Traffic::NONE,
+            traffic: Traffic::since(&TenantCounters::default(), Time::ZERO),
         };
         tenant.set(attr, Time::ZERO);
         tenant
@@ -151,6 +151,7 @@ impl Tenant {
 
     /// Takes attributes over. Where it stands, it stays until its next turn.
     fn set(&mut self, attr: TenantAttr, now: Time) {
+        let is_classified = attr.class == TenantClass::Auto && self.attr.class == TenantClass::Auto;
         self.attr = attr;
         self.is_capped = attr.tx.is_some();
         self.gate.change(&attr.tx, now);
@@ -158,11 +159,13 @@ impl Tenant {
         self.calls = self.calls.changed(Meter::new(attr.control_per_s.into(), BURST_CALLS, 0), now);
         self.quantum = QUANTUM * i64::from(attr.weight.clamp(1, TENANT_WEIGHT_MAX));
         self.is_scavenger = attr.class == TenantClass::Scavenger;
-        self.class = match attr.class {
-            TenantClass::Scavenger => 0,
-            class => class.rank().or(TenantClass::Normal.rank()).unwrap_or(0),
-        };
-        self.traffic = Traffic::NONE;
+        if !is_classified {
+            self.traffic = Traffic::since(&self.counters, now);
+            self.class = match attr.class {
+                TenantClass::Scavenger => 0,
+                class => class.rank().or(TenantClass::Normal.rank()).unwrap_or(0),
+            };
+        }
     }
 
     /// It has no turn now, and its class is by what it sends.
@@ -348,12 +351,14 @@ impl Tenants {
         let tenant = &mut self.tenants[usize::from(self.owners[slot as usize])];
         let heard = Usage { packets: 1, ..Usage::default() };
         tenant.gate.operations.take(self.costs.of(&heard), now);
+        // Peers that refuse the more owe no more than a burst.
+        tenant.gate.operations.forgive(now);
     }
 
     /// Frames that a turn may send while so many are ahead of them in the port's transmit ring:
     /// what it has accepted cannot be overtaken.
-    pub fn ring_room(&mut self, ahead: usize) -> usize {
-        self.ring_bound.room(ahead)
+    pub fn ring_room(&mut self, ahead: usize, now: Time) -> usize {
+        self.ring_bound.room(ahead, now)
     }
 
     /// A turn had more to send than [`ring_room`](Self::ring_room), which was less than a batch.
@@ -568,7 +573,12 @@ impl Policy for Tenants {
         self.now = now;
         if let Some(number) = self.alone {
             let tenant = &mut self.tenants[usize::from(number)];
-            let slot = self.links.pop_front(&mut tenant.queue)?;
+            let Some(slot) = self.links.pop_front(&mut tenant.queue) else {
+                if tenant.attr.class == TenantClass::Auto {
+                    tenant.classify(now);
+                }
+                return None;
+            };
             tenant.ready -= 1;
             tenant.counters.turns += 1;
             self.waiting -= 1;

@@ -278,6 +278,10 @@ fn classes_are_known_by_what_tenants_send() {
     );
     assert!(known <= 0.25 * plain && known < unknown, "{known} ns, {unknown} ns before, {plain} ns without");
     assert!(bulk as f64 >= 0.95 * bulk_plain as f64, "{bulk} of {bulk_plain}");
+    let heavier = TenantAttr { class: TenantClass::Auto, weight: 2, ..TenantAttr::default() };
+    rig.engine_mut(LEFT).core_mut().modify_tenant(parties[0].id, heavier).expect("it exists");
+    measure(&mut rig, &parties, 1_000_000);
+    assert_eq!(classes(&mut rig), [TenantClass::Latency, TenantClass::Bulk], "it is what it was");
     let said = TenantAttr { class: TenantClass::Bulk, ..TenantAttr::default() };
     rig.engine_mut(LEFT).core_mut().modify_tenant(parties[0].id, said).expect("it exists");
     measure(&mut rig, &parties, 11_000_000);

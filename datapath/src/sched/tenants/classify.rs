@@ -23,8 +23,16 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    pub const NONE: Self =
-        Self { since: Time::ZERO, bytes_before: 0, operations_before: 0, emptied_at: 0, most_at_once: 0 };
+    /// What is sent from now on.
+    pub const fn since(counters: &TenantCounters, now: Time) -> Self {
+        Self {
+            since: now,
+            bytes_before: counters.tx_bytes,
+            operations_before: counters.tx_operations,
+            emptied_at: counters.tx_operations,
+            most_at_once: 0,
+        }
+    }
 
     /// A tenant has no turn now: nothing of it is left to send (`is_empty`), or its share is used
     /// up. Once a period is over, what it is.

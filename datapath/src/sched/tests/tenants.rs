@@ -238,6 +238,9 @@ fn refusals_count_on_the_cap_of_operations() {
     assert!((10_000..=10_080).contains(&none), "{none}");
     assert!((5_000..=5_080).contains(&all), "{all}");
     assert_eq!(packets(CostTable::EQUAL, 8), none);
+    // A flood of refusals is owed for no longer than a burst takes.
+    let flooded = packets(by_packet, 100_000);
+    assert!(flooded > 1_000, "{flooded}");
 }
 
 /// Single small messages, many at once, large ones; each for more than 10 ms, and then it sends
