@@ -74,8 +74,9 @@ pub struct Search<F> {
 /// Draws of a point outside of what is known before the search takes one at random.
 const DRAWS: u32 = 30;
 
-impl<F: FnMut(&Point) -> Trial> Search<F> {
-    /// Equal seeds make equal searches, if `try_out` gives equal points equal trials.
+impl<T: Into<Option<Trial>>, F: FnMut(&Point) -> T> Search<F> {
+    /// Equal seeds make equal searches, if `try_out` gives equal points equal trials. It may return
+    /// `None` from some moment on: nothing is played any more.
     pub fn new(strategy: Strategy, seed: u64, try_out: F) -> Self {
         Self {
             strategy,
@@ -89,10 +90,11 @@ impl<F: FnMut(&Point) -> Trial> Search<F> {
     }
 
     /// Looks at one more point. What is anomalous there, and known from no other point, is added
-    /// to [`found`](Self::found), with its minimal set.
+    /// to [`found`](Self::found), with its minimal set; with all its features, if they were not
+    /// looked at to the end.
     pub fn step(&mut self) {
         let point = self.next_point();
-        let trial = (self.try_out)(&point);
+        let Some(trial) = (self.try_out)(&point).into() else { return };
         self.points += 1;
         self.proposer.learn(&point, &trial.signals);
         if trial.findings.is_empty() || self.is_known(&point) {
@@ -100,13 +102,18 @@ impl<F: FnMut(&Point) -> Trial> Search<F> {
         }
         let Self { try_out, found, rng, .. } = self;
         let is_known = |point: &Point| found.iter().any(|anomaly| anomaly.minimal.contains(point));
-        let is_wrong = |point: &Point| !try_out(point).findings.is_empty();
+        let is_wrong = |point: &Point| try_out(point).into().is_some_and(|trial| !trial.findings.is_empty());
         let (minimal, ended, tried) = MinimalSet::of(&point, rng, is_known, is_wrong);
         self.minimising += tried + 1;
-        let findings = (self.try_out)(&ended).findings;
-        // Where a trial depends on more than its point, what was wrong may not be so again.
-        if !findings.is_empty() {
-            self.found.push(Anomaly { point: ended, findings, minimal, after: self.points });
+        let (after, again) = (self.points, (self.try_out)(&ended).into());
+        match again.map(|trial| trial.findings) {
+            // Where a trial depends on more than its point, what was wrong may not be so again.
+            Some(findings) if findings.is_empty() => {}
+            Some(findings) => self.found.push(Anomaly { point: ended, findings, minimal, after }),
+            None => {
+                let minimal = MinimalSet::whole(&point);
+                self.found.push(Anomaly { point, findings: trial.findings, minimal, after });
+            }
         }
     }
 
@@ -199,5 +206,23 @@ mod tests {
         let mut search = Search::new(Strategy::Random, 1, try_out);
         (0..10).for_each(|_| search.step());
         assert!(search.found().is_empty() && search.points() == 10, "{:?}", search.found());
+    }
+
+    /// Ctrl-C while the features are looked for.
+    #[test]
+    fn an_anomaly_is_kept_if_its_features_are_not_known() {
+        for played in 1..40 {
+            let mut left = played;
+            let try_out = |_: &Point| -> Option<Trial> {
+                left = usize::checked_sub(left, 1)?;
+                let findings = vec![Finding { kind: Kind::Stuck, words: String::new() }];
+                Some(Trial { findings, signals: vec![0.0; crate::judge::SIGNALS.len()] })
+            };
+            let mut search = Search::new(Strategy::Random, 1, try_out);
+            search.step();
+            search.step();
+            assert_eq!((search.points(), search.found().len()), (1, 1), "{played}");
+            assert!(search.found()[0].minimal.contains(&search.found()[0].point));
+        }
     }
 }

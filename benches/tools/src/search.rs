@@ -13,6 +13,7 @@ use srnic_workload::judge::judge;
 use srnic_workload::play::play_while;
 use srnic_workload::scenario::{Scenario, ScenarioError};
 use srnic_workload::search::{Point, Search, Strategy, Trial, trial};
+use std::cell::RefCell;
 use std::process::ExitCode;
 
 /// Looks for workloads that go wrong, in a simulated network
@@ -63,9 +64,21 @@ fn run(cli: &Cli) -> Result<bool> {
     let strategy = if cli.random { Strategy::Random } else { Strategy::Anneal };
     let found = if cli.real {
         let mut stage = Stage::new()?;
-        look(cli, Search::new(strategy, cli.seed, |point: &Point| stage.trial(point)))
+        let failure = RefCell::new(None);
+        let try_out = |point: &Point| match stage.trial(point) {
+            Ok(trial) => Some(trial),
+            Err(error) => {
+                failure.borrow_mut().get_or_insert(error);
+                None
+            }
+        };
+        let found = look(cli, Search::new(strategy, cli.seed, try_out), &|| failure.borrow().is_none());
+        match failure.take() {
+            None | Some(Error::Interrupted) => found,
+            Some(error) => return Err(error),
+        }
     } else {
-        look(cli, Search::new(strategy, cli.seed, trial))
+        look(cli, Search::new(strategy, cli.seed, trial), &|| true)
     };
     if cli.json {
         output::line(found.json())?;
@@ -75,10 +88,14 @@ fn run(cli: &Cli) -> Result<bool> {
     Ok(found.anomalies.is_empty())
 }
 
-/// Looks until it has seen enough, or Ctrl-C.
-fn look(cli: &Cli, mut search: Search<impl FnMut(&Point) -> Trial>) -> Report {
+/// Looks until it has seen enough, or Ctrl-C, as long as it `goes_on`.
+fn look<T: Into<Option<Trial>>>(
+    cli: &Cli,
+    mut search: Search<impl FnMut(&Point) -> T>,
+    goes_on: &dyn Fn() -> bool,
+) -> Report {
     let bar = progress(cli.points);
-    while search.points() < cli.points && interrupt::check().is_ok() {
+    while search.points() < cli.points && goes_on() && interrupt::check().is_ok() {
         search.step();
         bar.set_position(search.points());
         bar.set_message(format!("{} found", search.found().len()));
@@ -114,6 +131,12 @@ fn replay(workload: &str, cli: &Cli) -> Result<bool> {
         output::line(report::outcome_json(&scenario, &outcome, &findings))?;
     } else {
         output::lines(report::outcome_text(&scenario, &outcome, &findings))?;
+        if outcome.entries.iter().any(|told| told.requests == 0) {
+            let us = scenario.time_us;
+            output::lines(format_args!(
+                "not every workload had requests that ended within {us} us: time_us is how long it is played\n"
+            ))?;
+        }
     }
     Ok(findings.is_empty())
 }

@@ -69,7 +69,7 @@ fn ctrl_c_ends_a_long_replay() {
 /// On two engines: a workload from a line, and two that the search draws.
 #[test]
 fn workloads_are_played_on_real_engines() {
-    let line = "{faults = {loss = 0.01}, time_us = 20000, workload = [{op = 'send', qps = 3, depth = 8, signaled = 4, batch = 2, regions = 4}]}";
+    let line = "{faults = {loss = 0.1}, time_us = 100000, workload = [{op = 'send', qps = 3, depth = 8, signaled = 4, batch = 2, regions = 4}]}";
     let ended = search(&["--real", "--json", "--replay", line]);
     let played: Value = serde_json::from_slice(&ended.0.stdout).expect("a document");
     let entry = &played["entries"][0];
@@ -78,7 +78,13 @@ fn workloads_are_played_on_real_engines() {
     let ended = search(&["--real", "--points", "2", "--json"]);
     let report: Value = serde_json::from_slice(&ended.0.stdout).expect("a document");
     assert_eq!((&report["real"], &report["points"]), (&true.into(), &2.into()), "{report}");
-    search(&["--real", "--replay", "{workload = [{pace_ns = 5}]}"]).assert_failed(2, "pace_ns");
+    let odd = "{time_us = 20000, workload = [{depth = 10, signaled = 10, batch = 4}]}";
+    let ended = search(&["--real", "--json", "--replay", odd]);
+    let played: Value = serde_json::from_slice(&ended.0.stdout).expect("a document");
+    assert!(played["entries"][0]["requests"].as_u64() > Some(10), "{played}");
+    let refused = search(&["--real", "--replay", "{workload = [{pace_ns = 5}]}"]);
+    refused.assert_failed(2, "--real cannot play pace_ns of workload 1");
+    search(&["--real", "--replay", "{host = {rx_ring = 9}, workload = [{}]}"]).assert_failed(2, "[host]");
 }
 
 #[test]

@@ -16,6 +16,12 @@ const DRAWS: u32 = 10;
 pub struct MinimalSet(pub Vec<(usize, Vec<u8>)>);
 
 impl MinimalSet {
+    /// Every feature of a point.
+    #[must_use]
+    pub fn whole(point: &Point) -> Self {
+        Self(point.0.iter().enumerate().map(|(dimension, value)| (dimension, vec![*value])).collect())
+    }
+
     /// The set, a point of it that is anomalous, and how many points were tried on the way there
     /// from `point`. `is_wrong` tries a point, and `is_known` says whether what is wrong there is
     /// known already.

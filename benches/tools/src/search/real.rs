@@ -3,10 +3,10 @@
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::place::Place;
-use crate::two_hosts::{Flows, Player, open, serve};
-use srnic_workload::judge::{Finding, Kind, SIGNALS, judge, signals};
+use crate::two_hosts::{Flows, Playable, Player, open, serve};
+use srnic_workload::judge::{judge, signals};
 use srnic_workload::play::{EntryOutcome, LinkStats, Outcome};
-use srnic_workload::scenario::{Faults, Scenario};
+use srnic_workload::scenario::{Faults, Link, Scenario};
 use srnic_workload::search::{DIMENSIONS, Point, Trial};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,32 @@ const LATE_NS: u32 = 5_000;
 pub fn scenario(point: &Point) -> Scenario {
     let both = DIMENSIONS.iter().position(|dimension| dimension.name == "both ways");
     let point = both.map_or(*point, |both| point.with(both, 0));
-    Scenario { time_us: TIME_US, ..point.scenario() }
+    Scenario { time_us: TIME_US, link: Link::default(), ..point.scenario() }
+}
+
+/// Whether a scenario can be played.
+///
+/// # Errors
+/// [`Error::Options`] says what cannot.
+pub fn check(scenario: &Scenario) -> Result<()> {
+    let plain = Scenario::default();
+    let keys = [
+        ("link", scenario.link != plain.link),
+        ("host", scenario.host != plain.host),
+        ("costs", scenario.costs != plain.costs),
+        ("tenant", !scenario.tenant.is_empty()),
+    ];
+    let keys = keys.into_iter().filter(|(_, differs)| *differs);
+    let whole = keys.map(|(key, _)| format!("[{key}], which two engines over memif have not"));
+    let entries = scenario.workload.iter().enumerate().filter_map(|(number, entry)| {
+        let refused = Playable::of(entry).err()?;
+        Some(format!("{refused} of workload {}, which is played otherwise or not at all", number + 1))
+    });
+    let refused: Vec<_> = whole.chain(entries).collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Options(format!("--real cannot play {}; leave it out, or --real", refused.join(", nor "))))
 }
 
 /// Hosts by the faults between them: those that were played before stay connected.
@@ -48,32 +73,27 @@ impl Stage {
 
     /// Plays a point, and judges it. Of what is wrong, only that counts which is wrong on any
     /// machine, and again each time.
-    pub fn trial(&mut self, point: &Point) -> Trial {
+    ///
+    /// # Errors
+    /// As [`play`](Self::play).
+    pub fn trial(&mut self, point: &Point) -> Result<Trial> {
         let scenario = scenario(point);
-        let mut trial = self.judge(&scenario);
+        let mut trial = self.judge(&scenario)?;
         for _ in 1..TIMES {
             if trial.findings.is_empty() {
                 break;
             }
-            let again = self.judge(&scenario).findings;
+            let again = self.judge(&scenario)?.findings;
             trial.findings.retain(|finding| again.iter().any(|other| other.kind == finding.kind));
         }
-        trial
+        Ok(trial)
     }
 
-    fn judge(&mut self, scenario: &Scenario) -> Trial {
-        match self.play(scenario) {
-            Ok(outcome) => {
-                let mut findings = judge(scenario, &outcome);
-                findings.retain(|finding| finding.kind.holds_anywhere());
-                Trial { findings, signals: signals(scenario, &outcome) }
-            }
-            Err(Error::Interrupted) => Trial { findings: Vec::new(), signals: vec![0.0; SIGNALS.len()] },
-            Err(error) => Trial {
-                findings: vec![Finding { kind: Kind::Error, words: error.to_string() }],
-                signals: vec![0.0; SIGNALS.len()],
-            },
-        }
+    fn judge(&mut self, scenario: &Scenario) -> Result<Trial> {
+        let outcome = self.play(scenario)?;
+        let mut findings = judge(scenario, &outcome);
+        findings.retain(|finding| finding.kind.holds_anywhere());
+        Ok(Trial { findings, signals: signals(scenario, &outcome) })
     }
 
     /// Plays a scenario for as long as [`Scenario::time_us`] says.
@@ -82,6 +102,7 @@ impl Stage {
     /// [`Error::Options`] if it is none that can be played, [`Error::Verbs`],
     /// [`Error::Interrupted`].
     pub fn play(&mut self, scenario: &Scenario) -> Result<Outcome> {
+        check(scenario)?;
         let time = Duration::from_micros(scenario.time_us.into());
         let at = match self.hosts.iter().position(|hosts| hosts.faults == scenario.faults) {
             Some(at) => at,
@@ -115,7 +136,8 @@ impl Hosts {
         sum
     }
 
-    fn play(&self, scenario: &Scenario, time: Duration) -> Result<Outcome> {
+    fn play(&mut self, scenario: &Scenario, time: Duration) -> Result<Outcome> {
+        self.server.check()?;
         let device = self.player.device();
         let (counters, faults) = (self.counters(), device.fault_stats());
         let entries = scenario.workload.iter().map(|entry| self.player.flows(entry, 0));
@@ -179,6 +201,15 @@ impl Server {
         let thread = thread.map_err(Error::file("start", Path::new("a thread")))?;
         Ok(Self { device, is_over, thread: Some(thread) })
     }
+
+    /// Whether it still serves.
+    fn check(&mut self) -> Result<()> {
+        match self.thread.take_if(|thread| thread.is_finished()).map(JoinHandle::join) {
+            None if self.thread.is_some() => Ok(()),
+            Some(Ok(Err(error))) => Err(error),
+            _ => Err(Error::Unexpected { said: "the end of host 1".to_owned(), expected: "that it serves" }),
+        }
+    }
 }
 
 impl Drop for Server {
@@ -223,6 +254,21 @@ fn links(before: &FaultStats, after: &FaultStats) -> [LinkStats; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use srnic_workload::judge::Kind;
+
+    #[test]
+    fn what_cannot_be_played_is_refused_with_its_reason() {
+        let refused = |text: &str| {
+            let scenario = Scenario::parse(text).expect("a workload");
+            check(&scenario).expect_err(text).to_string()
+        };
+        assert_eq!(
+            refused("{workload = [{}, {pace_ns = 5}]}"),
+            "--real cannot play pace_ns of workload 2, which is played otherwise or not at all; leave it out, or --real"
+        );
+        assert!(refused("{link = {gbps = 1.0}, workload = [{}]}").contains("[link], which two engines"));
+        assert!(check(&scenario(&Point([0; 14]))).is_ok());
+    }
 
     #[test]
     fn faults_are_a_string_of_the_port() {
@@ -244,12 +290,13 @@ mod tests {
         let mut stage = Stage::new().expect("a directory");
         stage.hosts.push(Hosts::open(&stage.place, 0, faults).expect("two hosts"));
         let kinds = |stage: &mut Stage, scenario: &Scenario| {
-            let trial = stage.judge(scenario);
+            let trial = stage.judge(scenario).expect("played");
             trial.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>()
         };
         let honest = Scenario { faults, ..said.clone() };
         let told = kinds(&mut stage, &honest);
-        assert!(!told.contains(&Kind::Reordered) && !told.contains(&Kind::Stuck), "{told:?}");
+        let wrong = [Kind::Error, Kind::Stuck, Kind::Damaged, Kind::Dropped];
+        assert!(wrong.iter().all(|kind| !told.contains(kind)), "{told:?}");
         stage.hosts[0].faults = said.faults;
         let found = kinds(&mut stage, &said);
         assert!(found.contains(&Kind::Resent) && found.contains(&Kind::Reordered), "{found:?}");

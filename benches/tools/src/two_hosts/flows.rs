@@ -89,7 +89,7 @@ impl Flows {
             let poster = &mut self.posters[number];
             poster.done += u64::from(self.signaled);
             poster.room += self.signaled;
-            if self.is_posting && self.failed.is_none() && poster.room >= self.batch {
+            if self.is_posting && self.failed.is_none() {
                 self.post(number)?;
             }
         }
@@ -127,25 +127,35 @@ impl Flows {
         self.failed
     }
 
-    /// Posts all that a queue pair has room for.
+    /// Posts as many whole batches as a queue pair has room for; a part of one, if no completion
+    /// would come otherwise.
     fn post(&mut self, number: usize) -> Result<()> {
         let to = self.remote.at(0);
-        let poster = &mut self.posters[number];
-        for _ in 0..core::mem::take(&mut poster.room) {
-            let regions = self.sources.len() as u64;
-            let source = &self.sources[usize::try_from(poster.posted % regions).unwrap_or(0)];
-            let data = SendData::Gather(source);
-            let request = match self.verb {
-                Verb::Send => SendRequest::send(data),
-                Verb::Read => SendRequest::read(source, to),
-                Verb::Atomic => SendRequest::fetch_and_add(source[0], to, 1),
-                Verb::Write => SendRequest::write(data, to),
-                Verb::WriteImm => SendRequest::write(data, to).with_imm(1),
-            };
-            poster.posted += 1;
-            let is_signaled = poster.posted.is_multiple_of(self.signaled.into());
-            let request = if is_signaled { request.signaled() } else { request };
-            poster.pair.post_send(&request.id(number as u64))?;
+        let signaled = u64::from(self.signaled);
+        let Poster { pair, posted, done, room } = &mut self.posters[number];
+        let whole = *room / self.batch * self.batch;
+        let is_told = (*posted + u64::from(whole)) / signaled * signaled > *done;
+        let mut left = if is_told { whole } else { *room };
+        *room -= left;
+        while left > 0 {
+            let count = left.min(self.batch);
+            left -= count;
+            let mut batch = pair.batch();
+            for _ in 0..count {
+                let regions = self.sources.len() as u64;
+                let source = &self.sources[usize::try_from(*posted % regions).unwrap_or(0)];
+                let data = SendData::Gather(source);
+                let request = match self.verb {
+                    Verb::Send => SendRequest::send(data),
+                    Verb::Read => SendRequest::read(source, to),
+                    Verb::Atomic => SendRequest::fetch_and_add(source[0], to, 1),
+                    Verb::Write => SendRequest::write(data, to),
+                    Verb::WriteImm => SendRequest::write(data, to).with_imm(1),
+                };
+                *posted += 1;
+                let request = if posted.is_multiple_of(signaled) { request.signaled() } else { request };
+                batch.post_send(&request.id(number as u64))?;
+            }
         }
         Ok(())
     }

@@ -122,11 +122,10 @@ impl Player {
     pub fn flows(&self, entry: &Entry, tenant: usize) -> Result<Flows> {
         let refused = |error: &dyn std::fmt::Display| Error::Options(error.to_string());
         let Playable { verb, bytes } = Playable::of(entry).map_err(|keys| refused(&keys))?;
-        let terms = Terms::of(tenant, entry, bytes);
+        let terms = Terms::of(tenant, entry, bytes).map_err(|error| refused(&error))?;
         let cq = self.device.create_cq(entry.qps * entry.depth + 16)?;
         let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), PORT);
         let pmtu = entry.pmtu().map_err(|error| refused(&error))?;
-        let congestion = entry.congestion().map_err(|error| refused(&error))?;
         let said = terms.write();
         let caps = QueueCaps {
             max_send_wr: entry.depth,
@@ -138,9 +137,8 @@ impl Player {
         let mut pairs = Vec::new();
         let mut remote = None;
         for _ in 0..entry.qps {
-            let builder =
-                || terms.attributes(self.domains[tenant].queue_pair(&cq, &cq)).congestion(congestion);
-            let prepare = || Ok((builder().path_mtu(pmtu).caps(caps).window(entry.window).build()?, ()));
+            let builder = || terms.attributes(self.domains[tenant].queue_pair(&cq, &cq));
+            let prepare = || Ok((builder().path_mtu(pmtu).caps(caps).build()?, ()));
             let (pair, ()) =
                 dial(&self.device, Connector::new().private_data(&said), server, PATIENCE, prepare)?;
             let told = pair.private_data().get(..RemoteRegion::BYTES).unwrap_or_default();
