@@ -175,6 +175,7 @@ fn look(
         let rows = judge::rows(&probes, usual);
         let mut links = judge::judge(&rows, &mut history);
         links.extend(window_of(cli, &ways, &probes));
+        links.extend(cli.baseline.as_ref().and_then(|_| judge::missing(&rows, usual)));
         let links = Findings(links);
         past.note(&links.0);
         if let Some(path) = &cli.svg {

@@ -51,6 +51,17 @@ pub fn rows(probes: &[Outcome], baseline: &Baseline) -> Vec<Row> {
     probes.iter().map(row).collect()
 }
 
+/// Which probes a baseline says nothing of, if there are such: they were compared with the best of
+/// this look, so that what slows all of them down is not seen.
+#[must_use]
+pub fn missing(rows: &[Row], baseline: &Baseline) -> Option<Finding> {
+    let unknown = rows.iter().filter(|row| baseline.of(&row.path).is_none());
+    let unknown: Vec<String> = unknown.map(|row| row.path.to_string()).collect();
+    let words = || format!("nothing of {}: compared with the best of this look", unknown.join("; "));
+    let remedy = "make one with these CPUs, pages and HOST by --save, while all is well";
+    (!unknown.is_empty()).then(|| Finding::warning("baseline", words(), remedy))
+}
+
 /// What is to blame for the rows that are bad, part by part; `history` knows the rounds before.
 #[must_use]
 pub fn judge(rows: &[Row], history: &mut History) -> Vec<Finding> {

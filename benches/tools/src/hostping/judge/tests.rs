@@ -122,3 +122,13 @@ fn a_peer_that_does_not_answer_is_bad() {
         assert!(peer.remedy.as_ref().is_some_and(|remedy| remedy.contains("--answer")), "{peer:?}");
     }
 }
+
+#[test]
+fn what_a_baseline_does_not_have_is_told() {
+    let mut probes = measure(&[], 0.0, 0);
+    let all = rows(&probes, &baseline());
+    assert_eq!(missing(&all, &baseline()), None);
+    let gone = probes.pop().expect("a probe").0;
+    let told = missing(&all, &Baseline::of_probes(&[probes])).expect("one is not there");
+    assert!(told.level == Level::Warning && told.words.contains(&gone.to_string()), "{told:?}");
+}
