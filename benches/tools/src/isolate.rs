@@ -64,6 +64,7 @@ pub struct Cli {
     real: bool,
     /// Rounds of --real, of which the median counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(requires = "real")]
     rounds: u32,
     /// Host 1 of --real, on this socket
     #[arg(long, hide = true, value_name = "SOCKET")]

@@ -112,12 +112,14 @@ fn look<T: Into<Option<Trial>>>(
 }
 
 fn replay(workload: &str, cli: &Cli) -> Result<bool> {
-    let text = if workload.trim_start().starts_with('{') {
+    let is_line = workload.trim_start().starts_with('{');
+    let text = if is_line {
         workload.to_owned()
     } else {
         std::fs::read_to_string(workload).map_err(Error::file("read", workload.as_ref()))?
     };
-    let refused = |error: ScenarioError| Error::Options(format!("--replay: {error}"));
+    let from = if is_line { String::new() } else { format!(" {workload}") };
+    let refused = |error: ScenarioError| Error::Options(format!("--replay{from}: {error}"));
     let scenario = Scenario::parse(&text).map_err(refused)?;
     let outcome = if cli.real {
         Stage::new()?.play(&scenario)?

@@ -108,6 +108,7 @@ fn what_two_processes_cannot_play_is_refused() {
     let matrix = small(&place);
     let lossy = SMALL.replace("{ qps = 16,", "{ qps = 16, faults = { loss = 0.5 },");
     fs::write(&matrix, lossy).expect("ours");
+    isolate(&["--rounds", "2"]).assert_failed(2, "--real");
     let real = ["--real", "--rounds", "1", "--matrix", &matrix];
     let reason = "attackers that --real cannot play: crowd (faults); choose of --attackers not-ready";
     isolate(&real).assert_failed(2, reason);
