@@ -5,7 +5,7 @@ use super::{AckTiming, Engine};
 use crate::port::Port;
 use crate::qp::{self, ControlKind, ControlPacket, Grant, NotSent, Qp, TransmitEnd, TxSlots, Units};
 use crate::qp_state::QpType;
-use crate::sched::{SchedFlags, Scheduled, Usage};
+use crate::sched::{SchedFlags, Scheduled, Tenants, Usage};
 use crate::tuning;
 use sr_recovery::StreamId;
 
@@ -114,9 +114,10 @@ impl<P: Port> Engine<P> {
     }
 
     /// As [`Engine::schedule`], with so much room in the port's ring. Who sends to this device
-    /// itself needs none; who finds none is the next of its tenant.
+    /// itself needs none; who finds none is the next of its tenant, and the others are looked at.
     fn schedule_short(&mut self, handed: Option<u32>, mut room: usize) {
-        let mut batch = tuning::TX_BATCH;
+        let (mut batch, mut blocked) = (tuning::TX_BATCH, 0);
+        let tenants = self.core.units.mux.tenants().map_or(0, Tenants::listed);
         let prefetches = self.core.units.crowded;
         for _ in 0..tuning::TX_BATCH {
             if batch == 0 {
@@ -132,17 +133,24 @@ impl<P: Port> Engine<P> {
                 let flags = self.core.qps.hot(stream.qp).sched_of(stream);
                 flags.remove(SchedFlags::QUEUED);
                 self.core.units.mux.resume(turn.slot, flags, Usage::default());
-                return self.hold_back();
+                blocked += 1;
+                if blocked >= tenants {
+                    break;
+                }
+                continue;
             }
             let given = if loopback { batch } else { room.min(batch) };
             let mut left = given;
             if !self.serve_stream(turn, handed, &mut left) {
-                return;
+                break;
             }
             batch -= given - left;
             if !loopback {
                 room -= given - left;
             }
+        }
+        if blocked > 0 {
+            self.hold_back();
         }
     }
 

@@ -355,6 +355,12 @@ impl Tenants {
         tenant.gate.operations.forgive(now);
     }
 
+    /// Tenants that stand in a round, at most one turn of each away from theirs.
+    #[must_use]
+    pub const fn listed(&self) -> usize {
+        self.listed
+    }
+
     /// Frames that a turn may send while so many are ahead of them in the port's transmit ring:
     /// what it has accepted cannot be overtaken.
     pub fn ring_room(&mut self, ahead: usize, now: Time) -> usize {

@@ -4,7 +4,9 @@ use datapath::engine::QpLimit;
 use datapath::memory::Access;
 use datapath::queue::QueueCaps;
 use datapath::sched::{CostTable, TenantAttr, TenantCaps, TenantClass, TenantCounters, TenantId};
-use simnet::{HostModel, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, Work};
+use simnet::{
+    HostModel, LinkConfig, LinkId, NodeId, PortOptions, Qp, QpOptions, Region, Rig, RigOptions, Work,
+};
 use wire::Pmtu;
 
 const MIB: usize = 1 << 20;
@@ -304,6 +306,28 @@ fn small_messages_do_not_wait_for_bulk() {
     println!("behind a ring of 256 frames: {deep:.0} ns, {bounded:.0} ns if the port tells");
     assert!(bounded <= 0.15 * deep, "{bounded} ns where the ring is kept short");
     assert!(bulk_bounded as f64 >= 0.95 * bulk_plain as f64, "{bulk_bounded} of {bulk_plain}");
+}
+
+/// The wire takes a frame in a millisecond, so that the ring is held short all the time. What a host
+/// sends to itself needs no ring, and has its share of the round: 16 KiB.
+#[test]
+fn loopback_has_its_share_while_the_ring_is_held_short() {
+    let up = LinkConfig { ps_per_byte: 250_000_000, ..LinkConfig::default() };
+    let mut rig = rig_with(PortOptions { up, tells_ahead: true, ..PortOptions::default() }, 8);
+    let bulk = party(&mut rig, 2, Some(TenantAttr::default()), MIB);
+    let (here, there) = rig.connected(LEFT, LEFT, options());
+    let (source, target) = (rig.region(LEFT, 4096), rig.region(LEFT, 4096));
+    run_busy(&mut rig, &[(&bulk, MIB / 16)], 200_000);
+    let mut done = 0;
+    for _ in 0..10 {
+        bulk.fill(&mut rig, MIB / 16);
+        rig.post(here, &Work::write(source.at(0, 4096), target.at(0, 4096)));
+        rig.run_for(10_000);
+        [here, there].iter().chain(&bulk.qps).for_each(|qp| rig.poll_qp(*qp));
+        done += rig.take_completions(here).0.len();
+    }
+    assert!(rig.counters(here).tx_ring_bounded > 10, "the ring was held short");
+    assert!(done >= 4, "{done} WRITEs of 4 KiB to itself");
 }
 
 /// In 16 KiB of bulk a tenant with small messages has sixteen turns.
