@@ -308,8 +308,8 @@ fn small_messages_do_not_wait_for_bulk() {
     assert!(bulk_bounded as f64 >= 0.95 * bulk_plain as f64, "{bulk_bounded} of {bulk_plain}");
 }
 
-/// The wire takes a frame in a millisecond, so that the ring is held short all the time. What a host
-/// sends to itself needs no ring, and has its share of the round: 16 KiB.
+/// The wire takes a frame in a millisecond, so that the ring is held short all the time. What a
+/// host sends to itself needs no ring, and has its share of the round: 16 KiB.
 #[test]
 fn loopback_has_its_share_while_the_ring_is_held_short() {
     let up = LinkConfig { ps_per_byte: 250_000_000, ..LinkConfig::default() };
