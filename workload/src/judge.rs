@@ -63,9 +63,7 @@ impl Kind {
         Self::Slow,
         Self::Unfair,
     ];
-}
 
-impl Kind {
     /// Whether it is wrong on any machine: how long requests take is not.
     #[must_use]
     pub const fn holds_anywhere(self) -> bool {

@@ -127,8 +127,7 @@ fn replay(workload: &str, cli: &Cli) -> Result<bool> {
         play_while(&scenario, &|| interrupt::check().is_ok()).map_err(refused)?
     };
     interrupt::check()?;
-    let mut findings = judge(&scenario, &outcome);
-    findings.retain(|finding| !cli.real || finding.kind.holds_anywhere());
+    let findings = if cli.real { real::findings(&scenario, &outcome) } else { judge(&scenario, &outcome) };
     if cli.json {
         output::line(report::outcome_json(&scenario, &outcome, &findings))?;
     } else {

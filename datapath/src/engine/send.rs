@@ -78,20 +78,26 @@ impl<P: Port> Engine<P> {
             return;
         }
         let mut batch = tuning::TX_BATCH;
-        let prefetches = self.core.units.crowded;
         // As many grants as packets at most: one that finds nothing to send after all uses none.
         for _ in 0..tuning::TX_BATCH {
-            if batch == 0 {
-                break;
-            }
-            let Some(turn) = self.core.units.mux.next_ready(self.core.units.now) else { break };
-            if prefetches {
-                self.core.prefetch_turns();
-            }
+            let Some(turn) = self.next_turn(batch) else { break };
             if !self.serve_stream(turn, handed, &mut batch) {
                 break;
             }
         }
+    }
+
+    /// Whose turn it is, if there is room left for it in the batch.
+    #[inline(always)]
+    fn next_turn(&mut self, batch: usize) -> Option<Scheduled> {
+        if batch == 0 {
+            return None;
+        }
+        let turn = self.core.units.mux.next_ready(self.core.units.now)?;
+        if self.core.units.crowded {
+            self.core.prefetch_turns();
+        }
+        Some(turn)
     }
 
     /// Of an engine with rates of hosts, or with tenants: those keep the ring of a port short that
@@ -118,15 +124,8 @@ impl<P: Port> Engine<P> {
     fn schedule_short(&mut self, handed: Option<u32>, mut room: usize) {
         let (mut batch, mut blocked) = (tuning::TX_BATCH, 0);
         let tenants = self.core.units.mux.tenants().map_or(0, Tenants::listed);
-        let prefetches = self.core.units.crowded;
         for _ in 0..tuning::TX_BATCH {
-            if batch == 0 {
-                break;
-            }
-            let Some(turn) = self.core.units.mux.next_ready(self.core.units.now) else { break };
-            if prefetches {
-                self.core.prefetch_turns();
-            }
+            let Some(turn) = self.next_turn(batch) else { break };
             let stream = self.core.units.stream_of(turn.slot);
             let loopback = self.core.qps.hot(stream.qp).id.loopback;
             if !loopback && room == 0 {

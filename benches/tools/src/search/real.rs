@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::place::Place;
 use crate::two_hosts::{Flows, Playable, Player, open, serve};
-use srnic_workload::judge::{judge, signals};
+use srnic_workload::judge::{Finding, judge, signals};
 use srnic_workload::play::{EntryOutcome, LinkStats, Outcome};
 use srnic_workload::scenario::{Faults, Link, Scenario};
 use srnic_workload::search::{DIMENSIONS, Point, Trial};
@@ -56,6 +56,13 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     Err(Error::Options(format!("--real cannot play {}; leave it out, or --real", refused.join(", nor "))))
 }
 
+/// What is wrong on any machine.
+pub fn findings(scenario: &Scenario, outcome: &Outcome) -> Vec<Finding> {
+    let mut findings = judge(scenario, outcome);
+    findings.retain(|finding| finding.kind.holds_anywhere());
+    findings
+}
+
 /// Hosts by the faults between them: those that were played before stay connected.
 pub struct Stage {
     place: Place,
@@ -91,8 +98,7 @@ impl Stage {
 
     fn judge(&mut self, scenario: &Scenario) -> Result<Trial> {
         let outcome = self.play(scenario)?;
-        let mut findings = judge(scenario, &outcome);
-        findings.retain(|finding| finding.kind.holds_anywhere());
+        let findings = findings(scenario, &outcome);
         Ok(Trial { findings, signals: signals(scenario, &outcome) })
     }
 

@@ -57,9 +57,7 @@ impl TenantClass {
             Self::Auto => "auto",
         }
     }
-}
 
-impl TenantClass {
     /// Its place in [`RANKS`](Self::RANKS), if it has one for good.
     pub(super) fn rank(self) -> Option<u8> {
         let place = Self::RANKS.into_iter().position(|class| class == self)?;

@@ -178,28 +178,34 @@ fn what_is_ready_when_tenants_begin_keeps_its_place() {
     assert!(weighted.begin_tenants(&CostTable::default()).is_none());
 }
 
+/// Turns of a queue pair in 10 ms, each of eight small packets and operations, `atomics` of them
+/// atomics, with a cap of a million operations a second; `refused` refusals follow each.
+fn turns_at_a_cap(costs: CostTable, atomics: u32, refused: u32) -> u32 {
+    let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 1);
+    let tenants = mux.begin_tenants(&costs).expect("round robin");
+    let tx = TenantCaps { bytes_per_s: 0, operations_per_s: 1_000_000 };
+    assert!(tenants.set(TenantId::DEFAULT, TenantAttr { tx, ..TenantAttr::default() }));
+    let mut flags = [SchedFlags::default()];
+    mux.wake(0, &mut flags[0], true);
+    let (mut now, mut count) = (Time(1_000_000), 0);
+    while now < Time(11_000_000) {
+        match turn_of(&mut mux, &mut flags, now) {
+            Some(slot) => {
+                count += 1;
+                let usage = Usage { bytes: 64, packets: 8, operations: 8, atomics, reads: 0 };
+                mux.settle(slot, &mut flags[0], usage, true);
+                let tenants = mux.tenants_mut().expect("some");
+                (0..refused).for_each(|_| tenants.charge_refusal(slot, now));
+            }
+            None => now = mux.next_deadline().expect("it is parked"),
+        }
+    }
+    count
+}
+
 #[test]
 fn an_operation_costs_what_the_table_says() {
-    let turns = |costs: CostTable, atomics: u32| {
-        let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 1);
-        let tenants = mux.begin_tenants(&costs).expect("round robin");
-        let tx = TenantCaps { bytes_per_s: 0, operations_per_s: 1_000_000 };
-        assert!(tenants.set(TenantId::DEFAULT, TenantAttr { tx, ..TenantAttr::default() }));
-        let mut flags = [SchedFlags::default()];
-        mux.wake(0, &mut flags[0], true);
-        let (mut now, mut count) = (Time(1_000_000), 0);
-        while now < Time(11_000_000) {
-            match turn_of(&mut mux, &mut flags, now) {
-                Some(_) => {
-                    count += 1;
-                    let usage = Usage { bytes: 64, packets: 8, operations: 8, atomics, reads: 0 };
-                    mux.settle(0, &mut flags[0], usage, true);
-                }
-                None => now = mux.next_deadline().expect("it is parked"),
-            }
-        }
-        count
-    };
+    let turns = |costs: CostTable, atomics: u32| turns_at_a_cap(costs, atomics, 0);
     // 10,000 operations, eight a turn, and what was saved.
     let (writes, atomics) = (turns(CostTable::default(), 0), turns(CostTable::default(), 8));
     assert!((1_250..=1_260).contains(&writes), "{writes}");
@@ -211,28 +217,7 @@ fn an_operation_costs_what_the_table_says() {
 /// cost nothing, refusals do not either.
 #[test]
 fn refusals_count_on_the_cap_of_operations() {
-    let packets = |costs: CostTable, refused: u32| {
-        let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 1);
-        let tenants = mux.begin_tenants(&costs).expect("round robin");
-        let tx = TenantCaps { bytes_per_s: 0, operations_per_s: 1_000_000 };
-        assert!(tenants.set(TenantId::DEFAULT, TenantAttr { tx, ..TenantAttr::default() }));
-        let mut flags = [SchedFlags::default()];
-        mux.wake(0, &mut flags[0], true);
-        let (mut now, mut sent) = (Time(1_000_000), 0);
-        while now < Time(11_000_000) {
-            match turn_of(&mut mux, &mut flags, now) {
-                Some(slot) => {
-                    sent += 8;
-                    let usage = Usage { bytes: 64, packets: 8, operations: 8, ..Usage::default() };
-                    mux.settle(slot, &mut flags[0], usage, true);
-                    let tenants = mux.tenants_mut().expect("some");
-                    (0..refused).for_each(|_| tenants.charge_refusal(slot, now));
-                }
-                None => now = mux.next_deadline().expect("it is parked"),
-            }
-        }
-        sent
-    };
+    let packets = |costs: CostTable, refused: u32| 8 * turns_at_a_cap(costs, 0, refused);
     let by_packet = CostTable { write: 0, packet: 100, ..CostTable::EQUAL };
     let (none, all) = (packets(by_packet, 0), packets(by_packet, 8));
     assert!((10_000..=10_080).contains(&none), "{none}");
