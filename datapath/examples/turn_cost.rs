@@ -10,6 +10,8 @@
 //! the same with FETCH_AND_ADD.
 //! `turn_cost sampled-send|sampled-ack|.. ..`: the same WRITEs, of which one in 64 is sampled for
 //! where its time goes. `turn_cost tenants-send|..`: the same WRITEs, by an engine with tenants.
+//! `turn_cost pair-send <bytes> <packets>`: two queue pairs that send WRITEs of one packet in turns
+//! of four. `turn_cost rivals-send <bytes> <packets>`: the same of two tenants.
 //! `turn_cost destroy <queue pairs> <queues>`: completion queues and shared receive queues that no
 //! queue pair uses are destroyed. `turn_cost unplaceable <window> <packets>`: turns that drop a
 //! packet ahead of its turn.
@@ -23,12 +25,13 @@ mod rig;
 
 use datapath::engine::{Engine, EngineConfig};
 use datapath::latency::LatencyConfig;
-use datapath::memory::{Access, MemoryKey};
+use datapath::memory::{Access, HeapBacking, MemoryKey};
 use datapath::queue::{QueueCaps, SendData, SendOpcode, SendRequest, SrqCaps};
 use datapath::sched::TenantAttr;
 use datapath::time::Time;
 use memory_port::MemoryPort;
-use rig::{Options, Rig, TURN_NS, write};
+use rig::{Options, REGION, Rig, TURN_NS, write};
+use std::sync::Arc;
 use wire::Pmtu;
 
 const BATCH: u32 = 4;
@@ -161,6 +164,43 @@ fn writes(counted: Phase, batch: &Batch, packets: u32, extra: Extra) {
     }
 }
 
+/// Two queue pairs that always have four WRITEs each to send: of one tenant, or of two.
+fn pairs(bytes: u32, packets: u32, rivals: bool) {
+    let options = Options::default();
+    let mut rig = Rig::with_config(64, EngineConfig { max_qps: 2, ..EngineConfig::default() });
+    let key = rig.sides[1].key;
+    let mut senders = Vec::new();
+    for _ in 0..2 {
+        let side = &mut rig.sides[0];
+        if rivals {
+            let core = side.engine.core_mut();
+            let tenant = core.create_tenant(TenantAttr::default()).expect("there is room");
+            side.pd = core.allocate_pd_of(tenant).expect("there is room");
+            let memory = Arc::new(HeapBacking::new(REGION));
+            side.key =
+                core.memory_mut().register(side.pd, memory, 0, Access::LOCAL_WRITE).expect("there is room");
+        }
+        let gather = [side.sge(0, bytes)];
+        let [sender, _] = rig.connect(&options);
+        senders.push((sender, gather));
+    }
+    for _ in 0..packets / (2 * BATCH) {
+        for (sender, gather) in &mut senders {
+            for wr_id in 0..BATCH {
+                sender.send.stage(&write(wr_id.into(), gather, 0, key)).expect("all before are complete");
+            }
+            sender.send.submit();
+        }
+        counted_turns(&mut rig.sides[0].engine, rig.now, 1);
+        assert_eq!(rig.carry(), 2 * BATCH as usize, "both have their turn");
+        rig.sides[1].engine.turn(rig.now);
+        rig.carry();
+        rig.sides[0].engine.turn(rig.now);
+        assert_eq!(rig.sides[0].drain(), 2 * BATCH as usize, "all are complete");
+        rig.now = rig.now.after(TURN_NS);
+    }
+}
+
 fn reads(counted: Phase, atomic: bool, bytes: u32, packets: u32) {
     let mut options = Options::default();
     options.attr.path_mtu = Pmtu::B4096;
@@ -235,6 +275,8 @@ fn main() {
         (Some("receive-long"), Some(256), Some(packets)) => {
             writes(Phase::Receive, &Batch::LONG, packets, extra)
         }
+        (Some("pair-send"), Some(bytes), Some(packets)) => pairs(bytes, packets, false),
+        (Some("rivals-send"), Some(bytes), Some(packets)) => pairs(bytes, packets, true),
         (Some("unplaceable"), Some(window), Some(packets)) => {
             unplaceable(window.try_into().expect("a window"), packets);
         }
@@ -246,7 +288,9 @@ fn main() {
             eprintln!(
                 "usage: turn_cost idle <queue pairs> <turns> | destroy <queue pairs> <queues> | \
                   send|receive|ack|respond|take <bytes> <packets> | \
-                 send-long|receive-long 256 <packets> | sampled-.. | tenants-.. | atomic|taken 8 <packets> | unplaceable <window> <packets>"
+                 send-long|receive-long 256 <packets> | sampled-.. | tenants-.. | \
+                 pair-send|rivals-send <bytes> <packets> | atomic|taken 8 <packets> | \
+                 unplaceable <window> <packets>"
             );
             std::process::exit(2);
         }

@@ -265,7 +265,6 @@ fn bound(receives: u32) -> u64 {
 
 /// Byte streams of 128 hosts, with receives for few messages and for more.
 #[test]
-#[ignore = "played optimised, by a step of its own"]
 fn an_incast_of_128_streams_is_bounded_loses_nothing_and_is_shorter_with_dctcp() {
     let [dctcp, fixed] = [CongestionAlgorithm::Dctcp, CongestionAlgorithm::Fixed].map(|congestion| {
         let few = incast(congestion, 2, 1);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -15,9 +16,15 @@ struct Row {
 
 /// Steps done so far. A failed step does not stop the ones after it: one run shows all that is
 /// wrong.
-#[derive(Default)]
 pub struct Steps {
+    began: Instant,
     rows: Vec<Row>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { began: Instant::now(), rows: Vec::new() }
+    }
 }
 
 impl Steps {
@@ -33,18 +40,36 @@ impl Steps {
         self.time(name, check);
     }
 
+    /// Runs a command as a step, and `others` meanwhile, which leave it a processor. What it says
+    /// is shown behind them.
+    pub fn beside(&mut self, name: &str, mut command: Command, others: impl FnOnce(&mut Self)) {
+        println!("\n==> {name}, beside what follows: {}", repo::shown(&command));
+        let (outcome, took) = thread::scope(|scope| {
+            let start = Instant::now();
+            let running = scope.spawn(move || (repo::output(&mut command), start.elapsed()));
+            others(self);
+            running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        println!("\n==> {name}, which ran beside");
+        self.row(name, outcome.map(|said| print!("{said}")), took);
+    }
+
     fn time(&mut self, name: &str, work: impl FnOnce() -> Result<()>) {
         let start = Instant::now();
         let outcome = work();
+        self.row(name, outcome, start.elapsed());
+    }
+
+    fn row(&mut self, name: &str, outcome: Result<()>, took: Duration) {
         if let Err(error) = &outcome {
             eprintln!("{error}");
         }
-        self.rows.push(Row { name: name.to_owned(), outcome, took: start.elapsed() });
+        self.rows.push(Row { name: name.to_owned(), outcome, took });
     }
 
     /// Prints the table; an error if any step failed.
     pub fn finish(self) -> Result<()> {
-        println!("\n{}", self.table());
+        println!("\n{}", self.table(self.began.elapsed()));
         let failed: Vec<&str> =
             self.rows.iter().filter(|row| row.outcome.is_err()).map(|row| row.name.as_str()).collect();
         if failed.is_empty() {
@@ -53,15 +78,15 @@ impl Steps {
         Err(Error(format!("{} of {} steps failed: {}", failed.len(), self.rows.len(), failed.join(", "))))
     }
 
-    fn table(&self) -> String {
+    /// Each step, and how long all took.
+    fn table(&self, all: Duration) -> String {
         let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max("step".len());
-        let total = self.rows.iter().map(|row| row.took).sum();
         let mut table = format!("{:width$}  result  {:>9}", "step", "time");
         for row in &self.rows {
             let result = if row.outcome.is_ok() { "ok" } else { "FAILED" };
             let _ = write!(table, "\n{:width$}  {result:6}  {:>9}", row.name, seconds(row.took));
         }
-        let _ = write!(table, "\n{:width$}  {:6}  {:>9}", "all", "", seconds(total));
+        let _ = write!(table, "\n{:width$}  {:6}  {:>9}", "all", "", seconds(all));
         table
     }
 }
@@ -101,16 +126,28 @@ mod tests {
     }
 
     #[test]
+    fn a_step_beside_others_is_one_of_them() {
+        let mut steps = Steps::default();
+        steps.beside("false", Command::new("false"), |steps| {
+            steps.command("true", Command::new("true"));
+        });
+        steps.beside("true", Command::new("true"), |_| ());
+        assert_eq!(steps.finish().expect_err("false fails").0, "1 of 3 steps failed: false");
+    }
+
+    #[test]
     fn the_table_lines_up() {
         let row = |name: &str, outcome, secs| Row {
             name: name.to_owned(),
             outcome,
             took: Duration::from_secs(secs),
         };
-        let steps =
-            Steps { rows: vec![row("wire", Ok(()), 2), row("sr-recovery", Err(Error::new("x")), 125)] };
+        let steps = Steps {
+            rows: vec![row("wire", Ok(()), 2), row("sr-recovery", Err(Error::new("x")), 125)],
+            ..Steps::default()
+        };
         assert_eq!(
-            steps.table(),
+            steps.table(Duration::from_secs(127)),
             "step         result       time\n\
              wire         ok          2.0 s\n\
              sr-recovery  FAILED   2 m 05 s\n\

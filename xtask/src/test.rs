@@ -10,18 +10,8 @@ use crate::{demo, fuzz, packages, setup, sim};
 
 /// Tests of verbs-api over ports that need no DPDK. The whole workspace has the rest again, and
 /// lint compiles everything.
-const WITHOUT_DPDK: &[&str] = &[
-    "-p",
-    "verbs-api",
-    "--no-default-features",
-    "--lib",
-    "--test",
-    "categories",
-    "--test",
-    "engines",
-    "--test",
-    "pair",
-];
+const WITHOUT_DPDK: &[&str] =
+    &["-p", "verbs-api", "--no-default-features", "--lib", "--test", "engines", "--test", "pair"];
 
 /// Members whose dependencies take longer to build than their tests take: lint compiles them, and
 /// `--all` plays them.
@@ -109,16 +99,17 @@ pub fn run(all: bool) -> Result<()> {
     let built = repo::target_directory()?.join(CHECKED);
     let mut steps = Steps::default();
     steps.command("workspace", everything(all, &[]));
-    steps.command("incast of streams", everything(all, &["--test", "incast", "--", "--ignored"]));
-    steps.command("hostile peer of streams", fuzz::streams(everything(all, &[]), 1, fuzz::STREAMS_SECONDS));
     if all {
         steps.command("swarm", sim::optimised(1, SWARM_SEEDS.1));
     } else {
         steps.command("swarm", sim::swarm(Command::new(built.join("swarm")), 1, SWARM_SEEDS.0));
     }
-    // What users' own tests run on.
-    steps.command("verbs-api without dpdk", test(&[&["--profile", CHECKED], WITHOUT_DPDK].concat()));
-    steps.command("loom", loom());
+    let hostile = fuzz::streams(everything(all, &[]), 1, fuzz::STREAMS_SECONDS);
+    steps.beside("hostile peer of streams", hostile, |steps| {
+        // What users' own tests run on.
+        steps.command("verbs-api without dpdk", test(WITHOUT_DPDK));
+        steps.command("loom", loom());
+    });
     if all {
         steps.check("packages of the tools, too", packages::check_all);
         for long in LONG {

@@ -8,8 +8,10 @@
 //!
 //! A tenant that is above one of its caps is parked until there is something again.
 
+mod alone;
 mod attributes;
 mod classify;
+mod ready;
 mod rounds;
 
 pub use attributes::{
@@ -22,10 +24,12 @@ use super::meter::Meter;
 use super::policy::{Policy, Scheduled, Usage};
 use super::ring_bound::RingBound;
 use super::schedule_queue::ScheduleQueue;
-use super::slot_lists::{Ends, Links};
+use super::slot_lists::Links;
 use crate::time::Time;
 use crate::tuning;
+use alone::Alone;
 use classify::Traffic;
+use ready::Ready;
 use rounds::{Place, Rounds};
 
 /// The rounds of every class but scavengers.
@@ -103,9 +107,8 @@ impl Gate {
 
 #[derive(Clone, Copy, Debug)]
 struct Tenant {
-    /// Its ready queue pairs, and how many there are.
-    queue: Ends,
-    ready: u32,
+    /// Its ready queue pairs.
+    queue: Ready,
     /// The round that `credit` is of.
     round: u32,
     /// Bytes that it may send in this round. A turn may overdraw it, which the next one pays.
@@ -129,8 +132,7 @@ struct Tenant {
 impl Tenant {
     fn new(attr: TenantAttr) -> Self {
         let mut tenant = Self {
-            queue: Ends::EMPTY,
-            ready: 0,
+            queue: Ready::NONE,
             round: u32::MAX,
             credit: 0,
             quantum: QUANTUM,
@@ -218,8 +220,8 @@ pub struct Tenants {
     waiting: usize,
     /// Tenants in lists of either rounds.
     listed: usize,
-    /// The only one of them, if it has no cap: it has every turn, and no share to keep to.
-    alone: Option<u16>,
+    /// The only one of them, if it has no cap, and a class that does not change.
+    alone: Alone,
     costs: CostTable,
     ring_bound: RingBound,
     /// Time of the last turn.
@@ -239,7 +241,7 @@ impl Tenants {
             parked_count: 0,
             waiting: 0,
             listed: 0,
-            alone: None,
+            alone: Alone::nobody(),
             costs,
             ring_bound: RingBound::new(),
             now: Time::ZERO,
@@ -269,6 +271,7 @@ impl Tenants {
 
     /// Destroys a tenant, which must exist, and have no queue pair.
     pub fn destroy(&mut self, tenant: TenantId) {
+        self.end_alone();
         debug_assert!(self.has(tenant) && tenant != TenantId::DEFAULT);
         debug_assert!(self.tenants[tenant.index()].queue.is_empty());
         self.free.push(tenant.0);
@@ -287,9 +290,13 @@ impl Tenants {
 
     /// Attributes and counters of a tenant.
     #[must_use]
-    pub fn get(&self, tenant: TenantId) -> Option<(&TenantAttr, &TenantCounters)> {
+    pub fn get(&self, tenant: TenantId) -> Option<(&TenantAttr, TenantCounters)> {
         let known = self.has(tenant).then(|| &self.tenants[tenant.index()])?;
-        Some((&known.attr, &known.counters))
+        let mut counters = known.counters;
+        if self.alone.is(tenant.0) {
+            self.alone.sent.count(&mut counters);
+        }
+        Some((&known.attr, counters))
     }
 
     /// The class that a tenant is treated as: [`TenantClass::Auto`] is none.
@@ -401,6 +408,7 @@ impl Tenants {
     #[cold]
     #[inline(never)]
     pub fn assign(&mut self, slot: u32, tenant: TenantId) {
+        self.end_alone();
         let before = core::mem::replace(&mut self.owners[slot as usize], tenant.0);
         if before != tenant.0 && self.take_out(before, slot) {
             self.append(tenant.0, slot);
@@ -410,10 +418,9 @@ impl Tenants {
     /// Takes a slot away from those of a tenant that are ready. False if it is none of them.
     fn take_out(&mut self, number: u16, slot: u32) -> bool {
         let tenant = &mut self.tenants[usize::from(number)];
-        if !self.links.remove(&mut tenant.queue, slot) {
+        if !tenant.queue.remove(&mut self.links, slot) {
             return false;
         }
-        tenant.ready -= 1;
         if tenant.state != State::Parked {
             self.waiting -= 1;
         } else if tenant.queue.is_empty() {
@@ -443,12 +450,24 @@ impl Tenants {
         rounds.push(number, tenant.class, waits);
     }
 
+    /// A tenant is alone from now on.
+    fn begin_alone(&mut self, number: u16) {
+        let queue = core::mem::replace(&mut self.tenants[usize::from(number)].queue, Ready::NONE);
+        self.waiting -= queue.len();
+        self.alone = Alone::new(number, queue);
+    }
+
     /// Who was alone has a share from now on, and owes nothing.
     fn end_alone(&mut self) {
-        if let Some(number) = self.alone.take() {
+        let Alone { queue, sent, .. } = self.alone;
+        if let Some(number) = self.alone.number() {
             let tenant = &mut self.tenants[usize::from(number)];
             tenant.round = self.rounds[usize::from(tenant.is_scavenger)].number();
             tenant.credit = tenant.quantum;
+            tenant.queue = queue;
+            sent.count(&mut tenant.counters);
+            self.waiting += queue.len();
+            self.alone = Alone::nobody();
         }
     }
 
@@ -472,7 +491,7 @@ impl Tenants {
             self.parked.disarm(number.into());
             self.parked_count -= 1;
             tenant.state = State::Listed;
-            self.waiting += tenant.ready as usize;
+            self.waiting += tenant.queue.len();
             self.list_in_rounds(number);
         }
     }
@@ -490,14 +509,15 @@ impl Tenants {
             let tenant = &mut self.tenants[usize::from(number)];
             if tenant.may_send_in(rounds.number())
                 && (!tenant.is_capped || tenant.gate.opens_at() <= self.now)
-                && let Some(slot) = self.links.pop_front(&mut tenant.queue)
+                && let Some(slot) = tenant.queue.pop_front(&mut self.links)
             {
-                tenant.ready -= 1;
                 tenant.counters.turns += 1;
                 self.waiting -= 1;
                 rounds.rotate(place);
-                let is_alone = self.listed == 1 && self.parked_count == 0 && !tenant.is_capped;
-                self.alone = is_alone.then_some(number);
+                let governed = tenant.is_capped || tenant.attr.class == TenantClass::Auto;
+                if self.listed == 1 && self.parked_count == 0 && !governed {
+                    self.begin_alone(number);
+                }
                 return Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN });
             }
             self.pass_over(place, number, is_scavenger);
@@ -525,28 +545,39 @@ impl Tenants {
         } else {
             tenant.state = State::Parked;
             tenant.counters.parked += 1;
-            self.waiting -= tenant.ready as usize;
+            self.waiting -= tenant.queue.len();
             self.parked.arm(number.into(), tenant.gate.opens_at());
             self.parked_count += 1;
         }
     }
 
     /// A turn of `slot` is over.
-    #[inline(never)]
+    #[inline]
     pub(super) fn end_turn(&mut self, slot: u32, usage: &Usage, requeues: bool) {
         let number = self.owners[slot as usize];
+        if !self.alone.is(number) {
+            self.end_turn_of(number, slot, usage, requeues);
+            return;
+        }
+        self.alone.sent.add(usage);
+        if requeues {
+            self.alone.queue.push_back(&mut self.links, slot);
+        }
+    }
+
+    #[inline(never)]
+    fn end_turn_of(&mut self, number: u16, slot: u32, usage: &Usage, requeues: bool) {
         self.charge_to(number, usage);
         if requeues {
             self.append(number, slot);
         }
     }
 
-    /// A queue pair of a tenant is ready, behind its others.
-    #[inline]
+    /// A queue pair of a tenant that is not alone is ready, behind its others.
+    #[inline(never)]
     fn append(&mut self, number: u16, slot: u32) {
         let tenant = &mut self.tenants[usize::from(number)];
-        self.links.push_back(&mut tenant.queue, slot);
-        tenant.ready += 1;
+        tenant.queue.push_back(&mut self.links, slot);
         self.waiting += usize::from(tenant.state != State::Parked);
         if tenant.state != State::Listed {
             self.list(number);
@@ -571,23 +602,20 @@ impl Tenants {
 impl Policy for Tenants {
     #[inline]
     fn push(&mut self, slot: u32) {
-        self.append(self.owners[slot as usize], slot);
+        let number = self.owners[slot as usize];
+        if self.alone.is(number) {
+            self.alone.queue.push_back(&mut self.links, slot);
+        } else {
+            self.append(number, slot);
+        }
     }
 
     #[inline]
     fn pop(&mut self, now: Time) -> Option<Scheduled> {
         self.now = now;
-        if let Some(number) = self.alone {
-            let tenant = &mut self.tenants[usize::from(number)];
-            let Some(slot) = self.links.pop_front(&mut tenant.queue) else {
-                if tenant.attr.class == TenantClass::Auto {
-                    tenant.classify(now);
-                }
-                return None;
-            };
-            tenant.ready -= 1;
-            tenant.counters.turns += 1;
-            self.waiting -= 1;
+        if self.alone.number().is_some() {
+            let slot = self.alone.queue.pop_front(&mut self.links)?;
+            self.alone.sent.begin_turn();
             return Some(Scheduled { slot, bytes: tuning::BYTES_PER_TURN });
         }
         if self.waiting == 0 && self.parked_count == 0 {
@@ -597,32 +625,49 @@ impl Policy for Tenants {
     }
 
     fn peek(&self, turns: usize) -> Option<u32> {
+        if self.alone.number().is_some() {
+            return self.alone.queue.nth(&self.links, turns);
+        }
         let (number, had) = self.rounds[FOREGROUND].peek(turns)?;
-        self.links.nth(&self.tenants[usize::from(number)].queue, had)
+        self.tenants[usize::from(number)].queue.nth(&self.links, had)
     }
 
     fn charge(&mut self, slot: u32, usage: Usage) {
-        self.charge_to(self.owners[slot as usize], &usage);
+        let number = self.owners[slot as usize];
+        if self.alone.is(number) {
+            self.alone.sent.add(&usage);
+        } else {
+            self.charge_to(number, &usage);
+        }
     }
 
     /// It comes first of its tenant, which is last of its class: it has not paid for the turn that
     /// was none.
     fn resume(&mut self, slot: u32) {
         let number = self.owners[slot as usize];
+        if self.alone.is(number) {
+            self.alone.queue.push_front(&mut self.links, slot);
+            return;
+        }
         let tenant = &mut self.tenants[usize::from(number)];
-        self.links.push_front(&mut tenant.queue, slot);
-        tenant.ready += 1;
+        tenant.queue.push_front(&mut self.links, slot);
         self.waiting += usize::from(tenant.state != State::Parked);
         self.list(number);
     }
 
+    #[inline]
     fn waiting(&self) -> usize {
-        self.waiting
+        self.waiting + self.alone.queue.len()
     }
 
     /// Those of its own tenant.
     fn behind(&self, slot: Option<u32>) -> usize {
-        slot.map_or(0, |slot| self.tenants[usize::from(self.owners[slot as usize])].ready as usize)
+        let Some(slot) = slot else { return 0 };
+        let number = self.owners[slot as usize];
+        if self.alone.is(number) {
+            return self.alone.queue.len();
+        }
+        self.tenants[usize::from(number)].queue.len()
     }
 
     fn bytes(&self) -> usize {

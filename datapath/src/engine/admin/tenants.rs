@@ -204,10 +204,9 @@ impl Core {
         let report = |id| {
             let (attr, counters) = tenants.get(id)?;
             let (queue_pairs, completion_queues, (memory_regions, memory_bytes)) = self.held_by(id);
-            let (attr, counters) = (*attr, *counters);
             Some(TenantReport {
                 id,
-                attr,
+                attr: *attr,
                 class: tenants.class_of(id)?,
                 counters,
                 queue_pairs,
