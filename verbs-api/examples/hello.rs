@@ -18,7 +18,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let memory = pd.register(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
     let mut prepared = pd.queue_pair(&cq, &cq).build()?;
     prepared.post_recv(&RecvRequest { wr_id: 1, scatter: &[] })?;
-    let limit = Duration::from_secs(60);
+    let limit = Duration::from_secs(20);
     device.wait_link(limit)?;
 
     // Each side tells the other where it may write.

@@ -17,6 +17,10 @@ use std::time::Instant;
 /// Most queues each way of one end.
 pub const QUEUES_MAX: u8 = 8;
 
+/// Looks after a connection that is over while something that the peer sent before waits to be
+/// read: more than a ring that is read takes, so that a peer which never stops is left in the end.
+const LAST_LOOKS: u8 = 100;
+
 /// The two ends of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -78,6 +82,8 @@ pub struct Endpoint {
     /// Which of the end's connections `link` is of.
     life: u64,
     link: Option<Link>,
+    /// Looks that are left once its connection is over.
+    last_looks: u8,
     meeting: bool,
 }
 
@@ -102,7 +108,7 @@ impl Endpoint {
     }
 
     fn of(control: &Arc<Mutex<Control>>, queue: usize) -> Self {
-        Self { control: Arc::clone(control), queue, life: 0, link: None, meeting: false }
+        Self { control: Arc::clone(control), queue, life: 0, link: None, last_looks: 0, meeting: false }
     }
 
     /// The queue's part of the connection, while there is one.
@@ -145,7 +151,8 @@ impl Endpoint {
 
     /// Looks after the connection: whether the peer is there, what it says, and whether to look for
     /// it again. To be called now and then, and often while [`Endpoint::is_meeting`]. Never waits:
-    /// while the thread of another queue does it, nothing happens.
+    /// while the thread of another queue does it, nothing happens. The link to a peer that has left
+    /// stays until all is read that the peer sent before.
     #[cold]
     pub fn tend(&mut self, now: Instant) {
         let mut control = match self.control.try_lock() {
@@ -161,16 +168,20 @@ impl Endpoint {
         control.tend(now);
         self.meeting = control.is_meeting();
         let current = control.current();
-        if self.link.is_some() {
+        if let Some(link) = &self.link {
             if current != Some(self.life) {
+                self.last_looks = self.last_looks.saturating_sub(1);
                 // Its user sees that it went before there is another one.
-                self.link = None;
+                if self.last_looks == 0 || link.rx.waiting() == 0 {
+                    self.link = None;
+                }
             }
         } else if let Some(life) = current
             && let Some(link) = control.take(self.queue)
         {
             self.life = life;
             self.link = Some(link);
+            self.last_looks = LAST_LOOKS;
         }
     }
 

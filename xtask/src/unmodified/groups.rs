@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::process::Process;
 
 const MCKEY: &str = "mckey";
-/// What a receiver says once it is a member.
-const JOINED: &str = "joined dgid";
+/// What a receiver says once all its queue pairs are members.
+const JOINED: &str = "receiving data transfers";
 
 /// A sender and its receivers.
 struct Case {

@@ -48,7 +48,10 @@ pub fn check(
         if let Some(pattern) = pattern {
             pattern.fill(start, &mut expected[..len]);
         }
-        if let Some(index) = (0..len).find(|&index| found[index] != expected[index]) {
+        let (found, expected) = (&found[..len], &expected[..len]);
+        if found != expected
+            && let Some(index) = (0..len).find(|&index| found[index] != expected[index])
+        {
             let (found, expected) = (found[index], expected[index]);
             return Err(Error::Differs { what, offset: start + index, found, expected });
         }

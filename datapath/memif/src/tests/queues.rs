@@ -46,8 +46,8 @@ fn receive(end: &mut Endpoint) -> Vec<u8> {
     bytes
 }
 
-/// Whichever end goes, the other finds the next one, and each queue has only what was sent to it on
-/// this connection.
+/// Whichever end goes, the other reads what that has sent, finds the next one, and each queue has
+/// only what was sent to it on this connection.
 #[test]
 fn each_queue_has_its_own_packets_on_each_connection() {
     let path = fresh_path();
@@ -74,8 +74,12 @@ fn each_queue_has_its_own_packets_on_each_connection() {
         }
         let goes = round % 2;
         ends[goes].clear();
-        // The first queue that looks finds out, and the last one as well.
         let stays = &mut ends[1 - goes];
+        tend(stays);
+        for end in stays.iter_mut() {
+            assert_eq!(receive(end), [99], "sent before it left");
+        }
+        // The first queue that looks finds out, and the last one as well.
         until("end of the connection", || {
             tend(&mut stays[..1]);
             stays[0].linked().is_none()
@@ -85,6 +89,27 @@ fn each_queue_has_its_own_packets_on_each_connection() {
         assert!(stays.iter().all(|end| end.linked().is_none()));
         ends[goes] = open(&path, if goes == 0 { Role::Server } else { Role::Client }, 3);
     }
+}
+
+/// Who has left, and what it sent is never read, is not waited for.
+#[test]
+fn packets_that_nobody_reads_end_with_their_connection() {
+    let path = fresh_path();
+    let mut stays = open(&path, Role::Server, 1);
+    let mut goes = open(&path, Role::Client, 1);
+    until("links", || {
+        tend(&mut stays);
+        tend(&mut goes);
+        all_linked(&stays) && all_linked(&goes)
+    });
+    send(&mut goes[0], 7);
+    drop(goes);
+    tend(&mut stays);
+    assert!(all_linked(&stays), "it can still be read");
+    until("end of the connection", || {
+        tend(&mut stays);
+        stays[0].linked().is_none()
+    });
 }
 
 /// A queue whose user did not look while the peer went and came back gives its old link up, and

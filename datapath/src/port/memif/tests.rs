@@ -6,6 +6,7 @@ use ::memif::socket;
 use std::path::Path;
 use std::time::Duration;
 
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const RING_SIZE_LOG2: u8 = 4;
 const RING: usize = 1 << RING_SIZE_LOG2;
 
@@ -28,7 +29,7 @@ fn config(dir: &Path, role: Role) -> Config {
 }
 
 fn open(dir: &Path, role: Role) -> MemifPort {
-    MemifPort::open(&config(dir, role), [2, 0, 0, 0, 0, 1]).expect("a port")
+    MemifPort::open(&config(dir, role), MAC).expect("a port")
 }
 
 #[test]
@@ -207,6 +208,33 @@ fn ends_find_each_other_again() {
         });
     }
     assert!(!dir.path().join("s").exists() || ends[0].is_some(), "a server takes its socket with it");
+}
+
+/// On a wire, too, what was sent arrives, whoever leaves then: more than a burst of it.
+#[test]
+fn what_a_peer_sent_before_it_left_arrives() {
+    const SENT: usize = RX_BURST + 10;
+    for leaves in [Role::Server, Role::Client] {
+        let long =
+            |dir: &Path, role| MemifPort::open(&Config { ring_size_log2: 8, ..config(dir, role) }, MAC);
+        let stays = if leaves == Role::Server { Role::Client } else { Role::Server };
+        let dir = Scratch::new();
+        let [mut from, mut to] = [leaves, stays].map(|role| long(dir.path(), role).expect("a port"));
+        connect(&mut from, &mut to);
+        for _ in 0..SENT {
+            assert!(queue(&mut from, 100));
+        }
+        from.tx_flush();
+        drop(from);
+        let (mut now, mut received) = (Time(1), 0);
+        while to.link_up() {
+            now = now.after(2 * LINK_CHECK_NS);
+            to.set_now(now);
+            received += receive(&mut to).len();
+            assert!(now < Time(1_000_000_000_000), "the link ends when nothing waits");
+        }
+        assert_eq!(received, SENT, "{leaves:?} left");
+    }
 }
 
 /// An engine that sleeps for a millisecond between its bursts does not look a few thousand times.
