@@ -120,7 +120,7 @@ exports! {
     }
 
     fn ibv_destroy_ah(ah: Taken<Ah>) -> c_int = both {
-        drop(ah.into_box());
+        ah.destroy();
         Ok(())
     }
 

@@ -109,7 +109,7 @@ exports! {
         if Arc::strong_count(&channel.get().state) > 1 {
             return Err(Errno::BUSY);
         }
-        drop(channel.into_box());
+        channel.destroy();
         Ok(())
     }
 

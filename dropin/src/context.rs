@@ -94,7 +94,7 @@ exports! {
     }
 
     fn ibv_close_device(context: Taken<Context>) -> c_int = code {
-        drop(context.into_box());
+        context.destroy();
         Ok(())
     }
 }

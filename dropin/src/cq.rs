@@ -303,7 +303,7 @@ exports! {
         queue.state.context.engine.listeners.remove(Target::Cq(number));
         queue.completion_acks.wait();
         queue.async_acks.wait();
-        drop(cq.into_box());
+        cq.destroy();
         Ok(())
     }
 

@@ -22,6 +22,11 @@ pub struct Device {
 // SAFETY: the structure is its first field; the rest never changes.
 unsafe impl Object for Device {
     type C = abi::Device;
+
+    /// It is as long as the process.
+    unsafe fn is_alive(_c: *mut abi::Device) -> bool {
+        true
+    }
 }
 
 impl Device {

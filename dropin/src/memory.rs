@@ -180,7 +180,7 @@ exports! {
         if Arc::strong_count(&pd.get().state) > 1 {
             return Err(Errno::BUSY);
         }
-        drop(pd.into_box());
+        pd.destroy();
         Ok(())
     }
 
@@ -210,7 +210,7 @@ exports! {
             mr.get().inner.lock().unwrap_or_else(PoisonError::into_inner).region = Some(region);
             return Err(error.into());
         }
-        drop(mr.into_box());
+        mr.destroy();
         Ok(())
     }
 }

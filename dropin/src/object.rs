@@ -1,9 +1,24 @@
 //! Objects that programs know by a structure of the ABI at their beginning.
+//!
+//! In front of each stands a mark that says that it is alive. A program that uses an object which it
+//! has destroyed is told so (EINVAL), as long as its memory is not used again: that of the last
+//! [`KEPT`] objects is not.
 
 use crate::argument::Argument;
 use crate::errno::{Errno, Result};
 use core::cell::UnsafeCell;
+use core::mem::{ManuallyDrop, offset_of};
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::alloc::{Layout, dealloc};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// Objects that were destroyed, and whose memory is kept.
+const KEPT: usize = 256;
+/// What stands in front of an object that is alive, and of one that is not.
+const ALIVE: u64 = 0x5352_4e49_4341_4c56;
+const DEAD: u64 = !ALIVE;
 
 /// An object that C holds by the address of a structure inside of it.
 ///
@@ -16,13 +31,66 @@ pub unsafe trait Object: Sized {
 
     /// Hands it to the program, which gives it back by [`Taken`].
     fn give(self) -> *mut Self::C {
-        Box::into_raw(Box::new(self)).wrapping_byte_add(Self::AT).cast()
+        let marked = Marked { mark: AtomicU64::new(ALIVE), object: ManuallyDrop::new(self) };
+        let marked = Box::into_raw(Box::new(marked));
+        marked.wrapping_byte_add(offset_of!(Marked<Self>, object) + Self::AT).cast()
+    }
+
+    /// Whether an object that the program names is one.
+    ///
+    /// # Safety
+    /// The program has it from [`give`](Self::give).
+    #[inline]
+    unsafe fn is_alive(c: *mut Self::C) -> bool {
+        // SAFETY: marks are there as long as the memory is, which is kept a while behind the
+        // object's end.
+        unsafe { (*marked::<Self>(c)).mark.load(Ordering::Relaxed) == ALIVE }
     }
 
     /// Its address as the program knows it.
     fn address(&self) -> *mut Self::C {
         core::ptr::from_ref(self).cast_mut().wrapping_byte_add(Self::AT).cast()
     }
+}
+
+/// An object with its mark.
+#[repr(C)]
+struct Marked<T> {
+    mark: AtomicU64,
+    object: ManuallyDrop<T>,
+}
+
+/// Where an object is that the program knows by this structure.
+const fn marked<T: Object>(c: *mut T::C) -> *const Marked<T> {
+    c.wrapping_byte_sub(T::AT + offset_of!(Marked<T>, object)).cast()
+}
+
+/// Memory of an object that was destroyed.
+struct Memory {
+    at: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: nobody else has it.
+unsafe impl Send for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: a box had this layout, and was taken apart.
+        unsafe { dealloc(self.at, self.layout) }
+    }
+}
+
+/// That of the last objects that were destroyed, the oldest first.
+static DESTROYED: Mutex<VecDeque<Memory>> = Mutex::new(VecDeque::new());
+
+/// Keeps memory for a while, and frees what has been kept long enough.
+fn keep(memory: Memory) {
+    let mut kept = DESTROYED.lock().unwrap_or_else(PoisonError::into_inner);
+    let oldest = if kept.len() < KEPT { None } else { kept.pop_front() };
+    kept.push_back(memory);
+    drop(kept);
+    drop(oldest);
 }
 
 /// A structure that the program may read and write behind our back.
@@ -51,10 +119,11 @@ impl<T: Object> Argument for &T {
 
     #[inline]
     unsafe fn from_c(c: *mut T::C) -> Result<Self> {
-        if c.is_null() {
+        // SAFETY: the program has it from `give`.
+        if c.is_null() || !unsafe { T::is_alive(c) } {
             return Err(Errno::INVALID);
         }
-        // SAFETY: the program has it from `give`, and not given it back.
+        // SAFETY: it is alive.
         Ok(unsafe { &*c.wrapping_byte_sub(T::AT).cast() })
     }
 }
@@ -78,10 +147,17 @@ impl<T: Object> Taken<T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// It is ours again.
-    pub fn into_box(self) -> Box<T> {
-        // SAFETY: it was made by `give`, and the program uses it no more.
-        unsafe { Box::from_raw(self.0.as_ptr()) }
+    /// Destroys it.
+    pub fn destroy(self) {
+        let marked: *mut Marked<T> = self.0.as_ptr().wrapping_byte_sub(offset_of!(Marked<T>, object)).cast();
+        // SAFETY: it was made by `give`. Who marks it dead first is the one that drops it, and the
+        // program uses it no more.
+        unsafe {
+            if (*marked).mark.swap(DEAD, Ordering::AcqRel) == ALIVE {
+                ManuallyDrop::drop(&mut (*marked).object);
+                keep(Memory { at: marked.cast(), layout: Layout::new::<Marked<T>>() });
+            }
+        }
     }
 }
 
@@ -89,7 +165,8 @@ impl<T: Object> Argument for Taken<T> {
     type C = *mut T::C;
 
     unsafe fn from_c(c: *mut T::C) -> Result<Self> {
-        if c.is_null() {
+        // SAFETY: the program has it from `give`.
+        if c.is_null() || !unsafe { T::is_alive(c) } {
             return Err(Errno::INVALID);
         }
         NonNull::new(c.wrapping_byte_sub(T::AT).cast()).map(Self).ok_or(Errno::INVALID)

@@ -208,7 +208,7 @@ exports! {
         if pair.pair.qp_type() == QpType::Rc && matches!(pair.pair.state(), QpState::Rts | QpState::Sqd) {
             pair.pd.context.engine.note_end();
         }
-        drop(qp.into_box());
+        qp.destroy();
         Ok(())
     }
 

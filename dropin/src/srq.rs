@@ -111,7 +111,7 @@ exports! {
         let number = queue.state.ring().number();
         queue.state.pd.context.engine.listeners.remove(Target::Srq(number));
         queue.acks.wait();
-        drop(srq.into_box());
+        srq.destroy();
         Ok(())
     }
 }

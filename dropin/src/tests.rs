@@ -282,6 +282,24 @@ fn a_panic_ends_as_an_errno_and_is_told() {
 }
 
 #[test]
+fn what_was_destroyed_is_no_argument() {
+    let config = crate::config::parse("srnic0", "sim:dropin-dead").expect("a device");
+    let device = crate::device::Device::new(config, 0);
+    // SAFETY: what is named was made, and is kept a while after its end.
+    unsafe {
+        let context = crate::context::ibv_open_device(crate::object::Object::address(&device));
+        let pd = crate::memory::ibv_alloc_pd(context);
+        assert_eq!(crate::memory::ibv_dealloc_pd(pd), 0);
+        assert_eq!(crate::memory::ibv_dealloc_pd(pd), libc::EINVAL, "once more");
+        assert!(crate::memory::ibv_reg_mr(pd, null_mut(), 0, 0).is_null());
+        assert_eq!(crate::context::ibv_close_device(context), 0);
+        assert!(crate::memory::ibv_alloc_pd(context).is_null());
+        assert_eq!(errno(), libc::EINVAL);
+        assert_eq!(crate::context::ibv_close_device(context), libc::EINVAL);
+    }
+}
+
+#[test]
 fn a_device_that_is_not_to_be_trusted_has_a_fatal_event() {
     let program = Program::start("fatal");
     let mut event = abi::AsyncEvent { element: null_mut(), event_type: 0 };

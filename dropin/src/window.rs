@@ -91,7 +91,7 @@ calls! {
     }
 
     fn dealloc_mw(mw: Taken<Mw>) -> c_int = code {
-        drop(mw.into_box());
+        mw.destroy();
         Ok(())
     }
 }
