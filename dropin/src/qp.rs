@@ -17,8 +17,13 @@ use crate::qp_ex::{CALLS, Session};
 use crate::srq::{Srq, SrqState};
 use crate::ucma;
 use core::ffi::c_int;
+use core::time::Duration;
 use std::sync::Arc;
 use verbs_api::{QpAttrMask, QpState, QpType, QueuePairBuilder, raw};
+
+/// What was posted to a datagram queue pair or an unreliable connection is sent before its end, if
+/// the port takes it within so long.
+const SENT_WITHIN: Duration = Duration::from_millis(50);
 
 /// A queue pair. All have room for the extended structure.
 #[repr(C)]
@@ -205,6 +210,10 @@ exports! {
         }
         pair.pd.context.engine.listeners.remove(Target::Qp(pair.pair.qpn()));
         pair.acks.wait();
+        if pair.pair.qp_type() != QpType::Rc && pair.pair.state() == QpState::Rts {
+            // Those of a NIC would be on the wire by now.
+            let _ = pair.pair.wait_sent(SENT_WITHIN);
+        }
         if pair.pair.qp_type() == QpType::Rc && matches!(pair.pair.state(), QpState::Rts | QpState::Sqd) {
             pair.pd.context.engine.note_end();
         }

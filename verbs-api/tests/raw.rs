@@ -5,6 +5,8 @@
 mod wait;
 
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::collections::HashSet;
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
@@ -247,6 +249,32 @@ fn what_is_taken_back_is_never_sent() {
     assert!(hosts[0].cq.poll().is_none());
     assert!(its.deregister().is_ok());
     assert_eq!(theirs[..2], [0, b'2']);
+}
+
+#[test]
+fn who_waits_until_all_is_sent_needs_nobody_who_polls() {
+    let hosts = pair("sent");
+    let mut theirs = memory(4096);
+    let its = register(&hosts[1], &mut theirs, 0);
+    let silent = WorkRequest {
+        flags: SendFlags::default(),
+        ..request(SendOpcode::Write, 0, its.rkey(), SendData::Inline(b"x"))
+    };
+    (0..20).for_each(|_| post(&hosts[0], &silent));
+    assert!(!hosts[0].pair.wait_sent(Duration::from_millis(5)), "the peer does not answer");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                hosts[1].device.progress();
+            }
+        });
+        let sent = hosts[0].pair.wait_sent(Duration::from_secs(60));
+        done.store(true, Ordering::Relaxed);
+        assert!(sent);
+    });
+    assert!(its.deregister().is_ok());
+    assert_eq!(theirs[0], b'x');
 }
 
 #[test]

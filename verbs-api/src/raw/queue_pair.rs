@@ -10,6 +10,7 @@ use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendQueue, SendRequest};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// A queue pair in the states that the program drives, as
 /// [`ManualQueuePair`](crate::ManualQueuePair) is, for any number of threads: its send queue and
@@ -95,6 +96,25 @@ impl QueuePair {
     #[must_use]
     pub fn query(&self) -> QpAttr {
         self.life.query()
+    }
+
+    /// Waits until every request that was posted has come to its end, `limit` at most, and drives
+    /// the engine of a polled device meanwhile: those of datagrams and of unreliable connections
+    /// when they are sent, those of reliable ones when they are acknowledged. False if some are
+    /// left.
+    #[must_use]
+    pub fn wait_sent(&self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        loop {
+            self.life.device().progress();
+            if self.send.lock().unwrap_or_else(PoisonError::into_inner).outstanding() == 0 {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Its state.
