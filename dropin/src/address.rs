@@ -20,7 +20,7 @@ const FLOW_LABEL_BITS: u32 = 0xF_FFFF;
 pub struct Ah {
     c: Shell<abi::Ah>,
     handle: AddressHandle,
-    _pd: Arc<PdState>,
+    pd: Arc<PdState>,
 }
 
 // SAFETY: the structure is its first field.
@@ -99,7 +99,7 @@ fn create(pd: &Pd, attr: &AhAttr) -> Result<*mut abi::Ah> {
     let vector = vector_of(&pd.state().context.engine.device, attr)?;
     let handle = pd.domain().create_ah(&vector).map_err(|error| explain("ibv_create_ah", error))?;
     let c = abi::Ah { context: pd.context(), pd: pd.address(), handle: 0 };
-    Ok(Ah { c: Shell::new(c), handle, _pd: Arc::clone(pd.state()) }.give())
+    Ok(Ah { c: Shell::new(c), handle, pd: Arc::clone(pd.state()) }.give())
 }
 
 /// Where the sender of a datagram is, by its completion and what lies in front of it.
@@ -120,6 +120,8 @@ exports! {
     }
 
     fn ibv_destroy_ah(ah: Taken<Ah>) -> c_int = both {
+        // A NIC has copied the address when a datagram was posted.
+        ah.get().pd.send_datagrams();
         ah.destroy();
         Ok(())
     }

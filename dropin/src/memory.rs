@@ -7,8 +7,9 @@ use crate::errno::{Errno, Result};
 use crate::object::{Object, Shell, Taken};
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
-use verbs_api::raw::RawRegion;
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use verbs_api::raw::{self, RawRegion};
 use verbs_api::{Access, ProtectionDomain};
 
 /// `IBV_ACCESS_ZERO_BASED`, `IBV_ACCESS_ON_DEMAND`, `IBV_ACCESS_HUGETLB`.
@@ -24,6 +25,10 @@ const REREG_ERR_CMD: c_int = -4;
 const CHANGE_TRANSLATION: c_int = 1;
 const CHANGE_PD: c_int = 2;
 const CHANGE_ACCESS: c_int = 4;
+
+/// What was posted to a datagram queue pair or an unreliable connection is sent before its end, and
+/// before that of an address that it names, if the port takes it within so long.
+pub const SENT_WITHIN: Duration = Duration::from_millis(50);
 
 /// A protection domain.
 #[repr(C)]
@@ -41,6 +46,25 @@ unsafe impl Object for Pd {
 pub struct PdState {
     pub domain: ProtectionDomain,
     pub context: Arc<ContextState>,
+    /// Its queue pairs of datagrams.
+    datagrams: Mutex<Vec<Weak<raw::QueuePair>>>,
+}
+
+impl PdState {
+    /// A queue pair of datagrams is of this domain.
+    pub fn note_datagrams(&self, pair: &Arc<raw::QueuePair>) {
+        let mut pairs = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner);
+        pairs.retain(|pair| pair.strong_count() > 0);
+        pairs.push(Arc::downgrade(pair));
+    }
+
+    /// Datagrams that are posted by now are sent before this returns, if the port takes them.
+    pub fn send_datagrams(&self) {
+        let pairs = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for pair in pairs.iter().filter_map(Weak::upgrade) {
+            let _ = pair.wait_sent(SENT_WITHIN);
+        }
+    }
 }
 
 impl Pd {
@@ -172,7 +196,7 @@ exports! {
     fn ibv_alloc_pd(context: &Context) -> *mut abi::Pd = pointer {
         let domain = context.device().alloc_pd();
         let c = abi::Pd { context: context.address(), handle: 0 };
-        let state = PdState { domain, context: Arc::clone(context.state()) };
+        let state = PdState { domain, context: Arc::clone(context.state()), datagrams: Mutex::default() };
         Ok(Pd { c: Shell::new(c), state: Arc::new(state) }.give())
     }
 

@@ -9,7 +9,7 @@ use crate::cq::{Cq, CqState};
 use crate::ece;
 use crate::errno::{Errno, Result, explain};
 use crate::events::Target;
-use crate::memory::{Pd, PdState};
+use crate::memory::{Pd, PdState, SENT_WITHIN};
 use crate::object::{Object, Shell, Taken};
 use crate::opened::Opened;
 use crate::qp_attr::{cap_of, caps_of, of_c, to_c};
@@ -17,19 +17,14 @@ use crate::qp_ex::{CALLS, Session};
 use crate::srq::{Srq, SrqState};
 use crate::ucma;
 use core::ffi::c_int;
-use core::time::Duration;
 use std::sync::Arc;
 use verbs_api::{QpAttrMask, QpState, QpType, QueuePairBuilder, raw};
-
-/// What was posted to a datagram queue pair or an unreliable connection is sent before its end, if
-/// the port takes it within so long.
-const SENT_WITHIN: Duration = Duration::from_millis(50);
 
 /// A queue pair. All have room for the extended structure.
 #[repr(C)]
 pub struct Qp {
     c: Shell<abi::QpEx>,
-    pair: raw::QueuePair,
+    pair: Arc<raw::QueuePair>,
     /// What the extended calls are at.
     pub session: Session,
     init: QpInitAttr,
@@ -48,7 +43,7 @@ unsafe impl Object for Qp {
 }
 
 impl Qp {
-    pub const fn pair(&self) -> &raw::QueuePair {
+    pub fn pair(&self) -> &raw::QueuePair {
         &self.pair
     }
 
@@ -129,7 +124,10 @@ fn create(pd: &Pd, mut init: QpInitAttr, is_extended: bool) -> Result<(*mut abi:
     if let Some(srq) = srq {
         builder = builder.srq(&srq.state().ring());
     }
-    let pair = builder.create_raw(qp_type)?;
+    let pair = Arc::new(builder.create_raw(qp_type)?);
+    if qp_type == QpType::Ud {
+        pd.state().note_datagrams(&pair);
+    }
     init.cap = cap_of(&caps);
     let qpn = pair.qpn();
     let c = abi::QpEx {

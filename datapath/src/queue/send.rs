@@ -201,6 +201,19 @@ impl SendQueue {
         self.tail.wrapping_sub(self.ring.head())
     }
 
+    /// A place behind every request that was posted up to now, for [`Self::has_ended`].
+    #[must_use]
+    pub const fn posted(&self) -> u32 {
+        self.tail
+    }
+
+    /// Whether the engine has given back every request in front of such a place, which is less than
+    /// 2^31 requests old.
+    #[must_use]
+    pub fn has_ended(&self, posted: u32) -> bool {
+        self.ring.head().wrapping_sub(posted).cast_signed() >= 0
+    }
+
     fn write(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let state = self.shared().state();
         if state.post_send() == PostVerdict::Refused {

@@ -98,23 +98,22 @@ impl QueuePair {
         self.life.query()
     }
 
-    /// Waits until every request that was posted has come to its end, `limit` at most, and drives
+    /// Waits until every request that is posted now has come to its end, `limit` at most, and drives
     /// the engine of a polled device meanwhile: those of datagrams and of unreliable connections
-    /// when they are sent, those of reliable ones when they are acknowledged. False if some are
+    /// end when they are sent, those of reliable ones when they are acknowledged. False if some are
     /// left.
     #[must_use]
     pub fn wait_sent(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
-        loop {
-            self.life.device().progress();
-            if self.send.lock().unwrap_or_else(PoisonError::into_inner).outstanding() == 0 {
-                return true;
-            }
-            if Instant::now() >= end {
+        let queue = || self.send.lock().unwrap_or_else(PoisonError::into_inner);
+        let (posted, start) = (queue().posted(), Instant::now());
+        while !queue().has_ended(posted) {
+            if start.elapsed() >= limit {
                 return false;
             }
+            self.life.device().progress();
             std::thread::yield_now();
         }
+        true
     }
 
     /// Its state.
