@@ -1,7 +1,7 @@
 //! Protection domains and memory regions.
 
 use crate::abi;
-use crate::argument::Handle;
+use crate::argument::{Argument as _, Handle};
 use crate::context::{Context, ContextState};
 use crate::errno::{Errno, Result};
 use crate::object::{Object, Shell, Taken};
@@ -149,14 +149,20 @@ fn register(pd: &Pd, addr: *mut c_void, length: usize, iova: u64, flags: u32) ->
 fn reregister(
     mr: &Mr,
     flags: c_int,
-    pd: Option<&Pd>,
+    pd: Handle<abi::Pd>,
     (addr, length): (*mut c_void, usize),
     access: c_int,
 ) -> core::result::Result<(), c_int> {
     if flags & !(CHANGE_TRANSLATION | CHANGE_PD | CHANGE_ACCESS) != 0 || flags == 0 {
         return Err(REREG_ERR_INPUT);
     }
-    let pd = if flags & CHANGE_PD == 0 { None } else { Some(pd.ok_or(REREG_ERR_INPUT)?) };
+    // What does not change the program may leave open.
+    let pd = if flags & CHANGE_PD == 0 {
+        None
+    } else {
+        // SAFETY: the program's contract.
+        Some(unsafe { <&Pd>::from_c(pd.0) }.map_err(|_| REREG_ERR_INPUT)?)
+    };
     let has_access = flags & CHANGE_ACCESS != 0;
     let access = has_access.then(|| check_access(access.cast_unsigned())).transpose();
     let access = access.map_err(|_| REREG_ERR_INPUT)?;
@@ -224,7 +230,7 @@ exports! {
         Err(Errno::NOT_SUPPORTED)
     }
 
-    fn ibv_rereg_mr(mr: &Mr, flags: c_int, pd: Option<&Pd>, addr: *mut c_void, length: usize, access: c_int) -> c_int = value {
+    fn ibv_rereg_mr(mr: &Mr, flags: c_int, pd: Handle<abi::Pd>, addr: *mut c_void, length: usize, access: c_int) -> c_int = value {
         Ok(reregister(mr, flags, pd, (addr, length), access).err().unwrap_or(0))
     }
 

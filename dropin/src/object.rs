@@ -42,9 +42,10 @@ pub unsafe trait Object: Sized {
     /// The program has it from [`give`](Self::give).
     #[inline]
     unsafe fn is_alive(c: *mut Self::C) -> bool {
+        let marked = marked::<Self>(c);
         // SAFETY: marks are there as long as the memory is, which is kept a while behind the
         // object's end.
-        unsafe { (*marked::<Self>(c)).mark.load(Ordering::Relaxed) == ALIVE }
+        marked.is_aligned() && unsafe { (*marked).mark.load(Ordering::Relaxed) == ALIVE }
     }
 
     /// Its address as the program knows it.

@@ -291,6 +291,7 @@ fn what_was_destroyed_is_no_argument() {
         let pd = crate::memory::ibv_alloc_pd(context);
         assert_eq!(crate::memory::ibv_dealloc_pd(pd), 0);
         assert_eq!(crate::memory::ibv_dealloc_pd(pd), libc::EINVAL, "once more");
+        assert_eq!(crate::memory::ibv_dealloc_pd(pd.wrapping_byte_add(3)), libc::EINVAL, "not aligned");
         assert!(crate::memory::ibv_reg_mr(pd, null_mut(), 0, 0).is_null());
         assert_eq!(crate::context::ibv_close_device(context), 0);
         assert!(crate::memory::ibv_alloc_pd(context).is_null());
