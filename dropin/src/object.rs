@@ -1,7 +1,7 @@
 //! Objects that programs know by a structure of the ABI at their beginning.
 //!
-//! In front of each stands a mark that says that it is alive. A program that uses an object which it
-//! has destroyed is told so (EINVAL), as long as its memory is not used again: that of the last
+//! In front of each stands a mark that says that it is alive. A program that uses an object which
+//! it has destroyed is told so (EINVAL), as long as its memory is not used again: that of the last
 //! [`KEPT`] objects is not.
 
 use crate::argument::Argument;

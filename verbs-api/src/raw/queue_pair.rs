@@ -98,10 +98,10 @@ impl QueuePair {
         self.life.query()
     }
 
-    /// Waits until every request that is posted now has come to its end, `limit` at most, and drives
-    /// the engine of a polled device meanwhile: those of datagrams and of unreliable connections
-    /// end when they are sent, those of reliable ones when they are acknowledged. False if some are
-    /// left.
+    /// Waits until every request that is posted now has come to its end, `limit` at most, and
+    /// drives the engine of a polled device meanwhile: those of datagrams and of unreliable
+    /// connections end when they are sent, those of reliable ones when they are acknowledged. False
+    /// if some are left.
     #[must_use]
     pub fn wait_sent(&self, limit: Duration) -> bool {
         let queue = || self.send.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,11 +17,14 @@ use crate::setup;
 
 /// What the path does to frames.
 const TROUBLE: Trouble = Trouble { loss_percent: 1, delay_us: 500 };
-const KINDS: [Kind; 4] = [
-    Kind { mtu: 1500, trouble: Some(TROUBLE) },
-    Kind { mtu: 1500, trouble: None },
-    Kind { mtu: 4200, trouble: Some(TROUBLE) },
-    Kind { mtu: 4200, trouble: None },
+const KINDS: [Kind; 6] = [
+    Kind { mtu: 1500, trouble: Some(TROUBLE), link_gbps: None },
+    Kind { mtu: 1500, trouble: None, link_gbps: None },
+    Kind { mtu: 4200, trouble: Some(TROUBLE), link_gbps: None },
+    Kind { mtu: 4200, trouble: None, link_gbps: None },
+    // Where the network limits, and not the processors that all processes share.
+    Kind { mtu: 1500, trouble: Some(TROUBLE), link_gbps: Some(1) },
+    Kind { mtu: 4200, trouble: Some(TROUBLE), link_gbps: Some(1) },
 ];
 /// Where the programs run.
 const PROGRAMS_AT: usize = 0;
@@ -193,6 +196,7 @@ fn paths_json(rows: &[Row]) -> Value {
         );
         json!({
             "mtu": kind.mtu,
+            "link_gbps": kind.link_gbps,
             "loss_percent": kind.trouble.map_or(0, |trouble| trouble.loss_percent),
             "delay_us": kind.trouble.map_or(0, |trouble| trouble.delay_us),
             "carriers": carriers.collect::<Vec<_>>(),
@@ -232,10 +236,21 @@ mod tests {
     fn what_is_claimed_depends_on_the_path() {
         let row =
             |tunnel: f64, bbr: Vec<f64>| -> Row { [vec![0.1; 3], bbr, vec![tunnel; 3], vec![], vec![]] };
-        let rows = [row(1.1, vec![1.2; 3]), row(0.05, vec![]), row(0.9, vec![]), row(0.06, vec![])];
+        let rows = [
+            row(1.1, vec![1.2; 3]),
+            row(0.05, vec![]),
+            row(0.9, vec![]),
+            row(0.06, vec![]),
+            row(1.1, vec![]),
+            row(1.1, vec![1.0; 3]),
+        ];
         let kept: Vec<bool> = claims(&rows).iter().map(Claim::is_kept).collect();
-        assert_eq!(kept, [true, false, true, false, true]);
+        assert_eq!(kept, [true, false, true, false, true, true, true, true]);
         let table = table_of(&rows);
-        assert_eq!(table.lines().count(), 1 + 3 + 2 + 2 + 2, "what was not measured has no line: {table}");
+        assert_eq!(
+            table.lines().count(),
+            1 + 3 + 2 + 2 + 2 + 2 + 3,
+            "what was not measured has no line: {table}"
+        );
     }
 }

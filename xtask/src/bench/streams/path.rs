@@ -28,6 +28,8 @@ pub struct Kind {
     pub mtu: u16,
     /// Frames lost each way, of a hundred, and how late all others are.
     pub trouble: Option<Trouble>,
+    /// What the link carries each way; none: as much as the host can.
+    pub link_gbps: Option<u32>,
 }
 
 /// What a path does to frames, each way.
@@ -45,16 +47,19 @@ impl Kind {
         let fault = self.trouble.map_or_else(String::new, |Trouble { loss_percent, delay_us }| {
             format!("fault:loss={loss_percent}%,delay={delay_us}us,queue=65536,seed={seed},dir=rx:")
         });
-        // A burst of a host's is longer than the ring of an interface.
-        format!("queue:frames=4096:{fault}{port}")
+        // A burst of a host's is longer than the ring of an interface; a link has the buffer of a
+        // port of a switch.
+        let queue = self.link_gbps.map_or("frames=4096".into(), |rate| format!("frames=512,rate={rate}G"));
+        format!("queue:{queue}:{fault}{port}")
     }
 
     /// For a person.
     pub fn name(self) -> String {
+        let link = self.link_gbps.map_or(String::new(), |rate| format!(", {rate} Gb/s"));
         match self.trouble {
-            None => format!("MTU {}, no loss", self.mtu),
+            None => format!("MTU {}{link}, no loss", self.mtu),
             Some(Trouble { loss_percent, delay_us }) => {
-                format!("MTU {}, {loss_percent} % lost and {delay_us} us each way", self.mtu)
+                format!("MTU {}{link}, {loss_percent} % lost and {delay_us} us each way", self.mtu)
             }
         }
     }
@@ -135,13 +140,16 @@ mod tests {
     #[test]
     fn a_port_of_the_switch_has_the_trouble_of_one_direction() {
         let trouble = Some(Trouble { loss_percent: 1, delay_us: 500 });
-        let lossy = Kind { mtu: 1500, trouble };
+        let lossy = Kind { mtu: 1500, trouble, link_gbps: None };
         assert_eq!(
             lossy.port("left", 7),
             "queue:frames=4096:fault:loss=1%,delay=500us,queue=65536,seed=7,dir=rx:af_packet:left"
         );
         assert_eq!(lossy.name(), "MTU 1500, 1 % lost and 500 us each way");
-        let clean = Kind { mtu: 4200, trouble: None };
+        let slow = Kind { link_gbps: Some(1), ..lossy };
+        assert!(slow.port("left", 7).starts_with("queue:frames=512,rate=1G:fault:loss=1%"));
+        assert_eq!(slow.name(), "MTU 1500, 1 Gb/s, 1 % lost and 500 us each way");
+        let clean = Kind { mtu: 4200, trouble: None, link_gbps: None };
         assert_eq!(clean.port("right", 7), "queue:frames=4096:af_packet:right");
         assert_eq!(clean.name(), "MTU 4200, no loss");
     }
