@@ -262,15 +262,15 @@ impl Hosts {
     /// and one behind it.
     pub fn forget(&mut self, number: u16, stream: u32, now: Time) -> [Option<u32>; 2] {
         let host = &mut self.hosts[usize::from(number)];
+        if self.links.remove(&mut host.streams, stream) {
+            self.waiting -= 1;
+            return [Some(stream), None];
+        }
         if host.released == Some(stream) {
             host.released = None;
-            return [None, self.release(number, now)];
         }
-        if !self.links.remove(&mut host.streams, stream) {
-            return [None; 2];
-        }
-        self.waiting -= 1;
-        [Some(stream), None]
+        // It may have its turn now: then nobody will say that it is over.
+        [None, self.release(number, now)]
     }
 
     /// An acknowledgement of a stream to that host says how long it took. Once a round trip the

@@ -80,6 +80,20 @@ fn who_does_not_use_its_turn_leaves_it_to_the_next() {
     assert_eq!(hosts.waiting(), 0);
 }
 
+/// It failed in its turn, and nobody says what it sent (seed 223758 of the swarm).
+#[test]
+fn who_ends_in_its_turn_leaves_the_next_to_others() {
+    let (mut hosts, host, now) = slow();
+    assert!(hosts.admit(host, 0, now).is_some());
+    hosts.charge(host, 20_000, now);
+    assert_eq!(hosts.admit(host, 1, now), None);
+    assert_eq!(hosts.admit(host, 2, now), None);
+    let at = now.after(100_000);
+    assert_eq!(hosts.pop_open(at), Some(1));
+    assert!(hosts.admit(host, 1, at).is_some());
+    assert_eq!(hosts.forget(host, 1, at), [None, Some(2)]);
+}
+
 /// Another one's debt comes between: it is the first of the list still.
 #[test]
 fn who_finds_the_gate_closed_again_stays_first() {
