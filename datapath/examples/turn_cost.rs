@@ -164,7 +164,7 @@ fn writes(counted: Phase, batch: &Batch, packets: u32, extra: Extra) {
     }
 }
 
-/// Two queue pairs that always have four WRITEs each to send: of one tenant, or of two.
+/// Two queue pairs with four WRITEs each at a time: without tenants, or of two.
 fn pairs(bytes: u32, packets: u32, rivals: bool) {
     let options = Options::default();
     let mut rig = Rig::with_config(64, EngineConfig { max_qps: 2, ..EngineConfig::default() });

@@ -31,7 +31,7 @@ pub use hand_over::HandOver;
 pub(crate) use numbered::Numbered;
 pub use recv::{RecvQueue, RecvQueueReader, RecvWqe, recv_queue};
 pub(crate) use send::CommonWqe;
-pub use send::{Handed, SendQueue, SendQueueReader, SendWqe, send_queue};
+pub use send::{Handed, SendProgress, SendQueue, SendQueueReader, SendWqe, send_queue};
 pub use shared_recv::{SharedRecvQueue, SharedRecvReader, SrqCaps, shared_recv_queue};
 pub use sleep::Sleep;
 pub use status::WcStatus;

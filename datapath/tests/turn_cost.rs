@@ -200,7 +200,7 @@ fn a_packet_costs_at_most_12_instructions_more_with_tenants() {
     }
 }
 
-/// Two queue pairs that always have something to send: of one tenant, and of two, which share.
+/// Two queue pairs with a turn each: of an engine without tenants, and of two tenants, which share.
 #[test]
 fn a_turn_costs_at_most_200_instructions_more_where_tenants_share() {
     if !have_valgrind() {

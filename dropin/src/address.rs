@@ -120,7 +120,7 @@ exports! {
     }
 
     fn ibv_destroy_ah(ah: Taken<Ah>) -> c_int = both {
-        // A NIC has copied the address when a datagram was posted.
+        // A NIC copies the address while a datagram is posted, so programs need not wait until it is sent.
         ah.get().pd.send_datagrams();
         ah.destroy();
         Ok(())

@@ -9,6 +9,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
 use verbs_api::raw::{self, RawRegion};
 use verbs_api::{Access, ProtectionDomain};
 
@@ -58,11 +59,19 @@ impl PdState {
         pairs.push(Arc::downgrade(pair));
     }
 
-    /// Datagrams that are posted by now are sent before this returns, if the port takes them.
+    /// Datagrams that are posted by now are sent before this returns, if the port takes all of them
+    /// within [`SENT_WITHIN`]. Who had to be given up is not waited for again.
     pub fn send_datagrams(&self) {
-        let pairs = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for pair in pairs.iter().filter_map(Weak::upgrade) {
-            let _ = pair.wait_sent(SENT_WITHIN);
+        let mut pairs = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let start = Instant::now();
+        pairs.retain(|pair| {
+            let left = SENT_WITHIN.saturating_sub(start.elapsed());
+            pair.upgrade().is_some_and(|pair| !pair.wait_sent(left))
+        });
+        if !pairs.is_empty() {
+            let given_up = |pair: &Weak<_>| pairs.iter().any(|other| other.ptr_eq(pair));
+            let mut all = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|pair| !given_up(pair));
         }
     }
 }

@@ -12,19 +12,22 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::alloc::{Layout, dealloc};
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, TryLockError};
 
 /// Objects that were destroyed, and whose memory is kept.
 const KEPT: usize = 256;
-/// What stands in front of an object that is alive, and of one that is not.
+/// What stands in front of an object that is alive, of one that a call is destroying, and of one
+/// that is no more.
 const ALIVE: u64 = 0x5352_4e49_4341_4c56;
+const ENDING: u64 = ALIVE + 1;
 const DEAD: u64 = !ALIVE;
 
 /// An object that C holds by the address of a structure inside of it.
 ///
 /// # Safety
 /// At byte `AT` of the object there is a [`Shell`] of `C`, and the object may be used by any
-/// thread.
+/// thread. Programs have it from [`give`](Object::give), or [`is_alive`](Object::is_alive) does
+/// without a mark.
 pub unsafe trait Object: Sized {
     type C;
     const AT: usize = 0;
@@ -33,24 +36,26 @@ pub unsafe trait Object: Sized {
     fn give(self) -> *mut Self::C {
         let marked = Marked { mark: AtomicU64::new(ALIVE), object: ManuallyDrop::new(self) };
         let marked = Box::into_raw(Box::new(marked));
+        // What comes back from C, and what `address` makes, is the whole.
+        marked.expose_provenance();
         marked.wrapping_byte_add(offset_of!(Marked<Self>, object) + Self::AT).cast()
     }
 
     /// Whether an object that the program names is one.
     ///
     /// # Safety
-    /// The program has it from [`give`](Self::give).
+    /// The program has it from [`give`](Self::give), and at most [`KEPT`] objects were destroyed
+    /// since its end.
     #[inline]
     unsafe fn is_alive(c: *mut Self::C) -> bool {
         let marked = marked::<Self>(c);
-        // SAFETY: marks are there as long as the memory is, which is kept a while behind the
-        // object's end.
-        marked.is_aligned() && unsafe { (*marked).mark.load(Ordering::Relaxed) == ALIVE }
+        // SAFETY: the mark is there as long as the memory, which is kept so long.
+        marked.is_aligned() && unsafe { (*marked).mark.load(Ordering::Relaxed) } & !1 == ALIVE
     }
 
     /// Its address as the program knows it.
     fn address(&self) -> *mut Self::C {
-        core::ptr::from_ref(self).cast_mut().wrapping_byte_add(Self::AT).cast()
+        core::ptr::with_exposed_provenance_mut(core::ptr::from_ref(self).addr() + Self::AT)
     }
 }
 
@@ -87,7 +92,12 @@ static DESTROYED: Mutex<VecDeque<Memory>> = Mutex::new(VecDeque::new());
 
 /// Keeps memory for a while, and frees what has been kept long enough.
 fn keep(memory: Memory) {
-    let mut kept = DESTROYED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = match DESTROYED.try_lock() {
+        Ok(kept) => kept,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        // Another thread is in here, or was when this process was forked.
+        Err(TryLockError::WouldBlock) => return drop(memory),
+    };
     let oldest = if kept.len() < KEPT { None } else { kept.pop_front() };
     kept.push_back(memory);
     drop(kept);
@@ -124,7 +134,8 @@ impl<T: Object> Argument for &T {
         if c.is_null() || !unsafe { T::is_alive(c) } {
             return Err(Errno::INVALID);
         }
-        // SAFETY: it is alive.
+        // SAFETY: it is alive, and by the contract of verbs it stays so for as long as the call
+        // takes: no other thread destroys it meanwhile.
         Ok(unsafe { &*c.wrapping_byte_sub(T::AT).cast() })
     }
 }
@@ -139,26 +150,34 @@ impl<T: Object> Argument for Option<&T> {
     }
 }
 
-/// An object that the program gives back, unless the call fails.
-pub struct Taken<T>(NonNull<T>);
+/// An object that the program gives back, unless the call fails. No other call can take it
+/// meanwhile.
+pub struct Taken<T: Object>(NonNull<Marked<T>>);
 
 impl<T: Object> Taken<T> {
     pub fn get(&self) -> &T {
-        // SAFETY: as for `&T`.
-        unsafe { self.0.as_ref() }
+        // SAFETY: it is alive until `destroy`, which nobody else comes to.
+        unsafe { &self.0.as_ref().object }
     }
 
     /// Destroys it.
     pub fn destroy(self) {
-        let marked: *mut Marked<T> = self.0.as_ptr().wrapping_byte_sub(offset_of!(Marked<T>, object)).cast();
-        // SAFETY: it was made by `give`. Who marks it dead first is the one that drops it, and the
-        // program uses it no more.
+        let marked = self.0.as_ptr();
+        core::mem::forget(self);
+        // SAFETY: `give` made it, this call alone has taken it, and the program uses it no more.
         unsafe {
-            if (*marked).mark.swap(DEAD, Ordering::AcqRel) == ALIVE {
-                ManuallyDrop::drop(&mut (*marked).object);
-                keep(Memory { at: marked.cast(), layout: Layout::new::<Marked<T>>() });
-            }
+            (*marked).mark.store(DEAD, Ordering::Release);
+            ManuallyDrop::drop(&mut (*marked).object);
         }
+        keep(Memory { at: marked.cast(), layout: Layout::new::<Marked<T>>() });
+    }
+}
+
+/// The call has failed: it is the program's still.
+impl<T: Object> Drop for Taken<T> {
+    fn drop(&mut self) {
+        // SAFETY: it is alive.
+        unsafe { self.0.as_ref() }.mark.store(ALIVE, Ordering::Release);
     }
 }
 
@@ -167,9 +186,12 @@ impl<T: Object> Argument for Taken<T> {
 
     unsafe fn from_c(c: *mut T::C) -> Result<Self> {
         // SAFETY: the program has it from `give`.
-        if c.is_null() || !unsafe { T::is_alive(c) } {
-            return Err(Errno::INVALID);
-        }
-        NonNull::new(c.wrapping_byte_sub(T::AT).cast()).map(Self).ok_or(Errno::INVALID)
+        let whole =
+            NonNull::new(marked::<T>(c).cast_mut()).filter(|_| !c.is_null() && unsafe { T::is_alive(c) });
+        let taken = whole.ok_or(Errno::INVALID)?;
+        // SAFETY: its mark is there.
+        let mark = unsafe { &taken.as_ref().mark };
+        let is_ours = mark.compare_exchange(ALIVE, ENDING, Ordering::AcqRel, Ordering::Relaxed);
+        is_ours.map(|_| Self(taken)).map_err(|_| Errno::INVALID)
     }
 }

@@ -1,7 +1,7 @@
 //! Where the repository is, and how its tools are called.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::error::{Error, Result};
 
@@ -86,6 +86,30 @@ pub fn run(mut command: Command) -> Result<()> {
         .status()
         .map_err(|e| Error(format!("cannot start `{}`: {e}", command.get_program().display())))?;
     if status.success() { Ok(()) } else { Err(Error(format!("`{}` failed: {status}", shown(&command)))) }
+}
+
+/// A command that has come to its end, and what it said.
+pub struct Heard {
+    command: String,
+    output: Output,
+}
+
+impl Heard {
+    /// Shows what it said; an error if it failed.
+    pub fn show(&self) -> Result<()> {
+        print!("{}", String::from_utf8_lossy(&self.output.stdout));
+        eprint!("{}", String::from_utf8_lossy(&self.output.stderr));
+        let status = self.output.status;
+        if status.success() { Ok(()) } else { Err(Error(format!("`{}` failed: {status}", self.command))) }
+    }
+}
+
+/// Runs `command` to its end, and keeps what it says.
+pub fn heard(command: &mut Command) -> Result<Heard> {
+    let output = command
+        .output()
+        .map_err(|e| Error(format!("cannot start `{}`: {e}", command.get_program().display())))?;
+    Ok(Heard { command: shown(command), output })
 }
 
 /// What a command says, if it succeeds.

@@ -40,18 +40,17 @@ impl Steps {
         self.time(name, check);
     }
 
-    /// Runs a command as a step, and `others` meanwhile, which leave it a processor. What it says
-    /// is shown behind them.
+    /// Runs a command as a step, and `others` meanwhile. What it says is shown behind them.
     pub fn beside(&mut self, name: &str, mut command: Command, others: impl FnOnce(&mut Self)) {
         println!("\n==> {name}, beside what follows: {}", repo::shown(&command));
         let (outcome, took) = thread::scope(|scope| {
             let start = Instant::now();
-            let running = scope.spawn(move || (repo::output(&mut command), start.elapsed()));
+            let running = scope.spawn(move || (repo::heard(&mut command), start.elapsed()));
             others(self);
             running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         println!("\n==> {name}, which ran beside");
-        self.row(name, outcome.map(|said| print!("{said}")), took);
+        self.row(name, outcome.and_then(|heard| heard.show()), took);
     }
 
     fn time(&mut self, name: &str, work: impl FnOnce() -> Result<()>) {
@@ -131,7 +130,14 @@ mod tests {
         steps.beside("false", Command::new("false"), |steps| {
             steps.command("true", Command::new("true"));
         });
-        steps.beside("true", Command::new("true"), |_| ());
+        // It ends only once the others run.
+        let file = std::env::temp_dir().join(format!("srnic-beside-{}", std::process::id()));
+        let mut waits = Command::new("sh");
+        waits
+            .args(["-c", "for i in $(seq 600); do [ -e \"$0\" ] && exit; sleep 0.1; done; exit 1"])
+            .arg(&file);
+        steps.beside("waits", waits, |_| std::fs::write(&file, "").expect("a file of ours"));
+        std::fs::remove_file(&file).expect("it is there");
         assert_eq!(steps.finish().expect_err("false fails").0, "1 of 3 steps failed: false");
     }
 

@@ -8,6 +8,7 @@ use crate::error::{Error, NoLink};
 use crate::link::Link;
 use crate::message::SECRET_LEN;
 use crate::name::Told;
+use crate::queue::BURST;
 use crate::region::LEN_MAX;
 use crate::ring::SIZE_LOG2_MAX;
 use std::path::PathBuf;
@@ -18,8 +19,10 @@ use std::time::Instant;
 pub const QUEUES_MAX: u8 = 8;
 
 /// Looks after a connection that is over while something that the peer sent before waits to be
-/// read: more than a ring that is read takes, so that a peer which never stops is left in the end.
-const LAST_LOOKS: u8 = 100;
+/// read. With a burst at each look the longest ring is read by then, and a peer that goes on writing
+/// is left.
+const LAST_LOOKS: u16 = 1024;
+const _: () = assert!(LAST_LOOKS as usize * BURST > 1 << SIZE_LOG2_MAX);
 
 /// The two ends of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +86,7 @@ pub struct Endpoint {
     life: u64,
     link: Option<Link>,
     /// Looks that are left once its connection is over.
-    last_looks: u8,
+    last_looks: u16,
     meeting: bool,
 }
 

@@ -7,7 +7,7 @@ use super::send_entries::SendEntries;
 use super::sges::{SGE_WORDS, load_sges, store_sges};
 use super::status::WcStatus;
 use super::sync::AtomicU64;
-use super::word_ring::{Freed, WordRing, halves, load, pair, store};
+use super::word_ring::{Freed, Positions as _, WordRing, halves, load, pair, store};
 use super::work_request::{
     ATOMIC_BYTES, PostError, QueueCaps, SendData, SendFlags, SendOpcode, SendRequest, WORK_REQUEST_BYTES_MAX,
     total_length,
@@ -16,6 +16,7 @@ use crate::memory::{Access, Binding, Mapped, MemoryTable, ProtectionDomainId, Sg
 use crate::prefetch;
 use crate::qp_state::{PostVerdict, QpState, QpType};
 use crate::tuning::WQES_PER_TURN;
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 const INLINE_BIT: u32 = 1 << 24;
@@ -62,6 +63,25 @@ pub(super) fn send_queue_from(
         service: QpType::Rc,
     };
     (queue, reader)
+}
+
+/// How far the engine is with a send queue. It needs neither end of the queue.
+pub struct SendProgress(SendPositions);
+
+impl SendProgress {
+    /// The place behind every request that was posted up to now, for
+    /// [`has_ended`](Self::has_ended).
+    #[must_use]
+    pub fn posted(&self) -> u32 {
+        self.0.tail().load(Ordering::Acquire)
+    }
+
+    /// Whether the engine has given back every request in front of such a place, which is less than
+    /// 2^31 requests old.
+    #[must_use]
+    pub fn has_ended(&self, posted: u32) -> bool {
+        self.0.head().load(Ordering::Acquire).wrapping_sub(posted).cast_signed() >= 0
+    }
 }
 
 /// The application's end of a send queue.
@@ -201,17 +221,10 @@ impl SendQueue {
         self.tail.wrapping_sub(self.ring.head())
     }
 
-    /// A place behind every request that was posted up to now, for [`Self::has_ended`].
+    /// How far the engine is with it, for any thread.
     #[must_use]
-    pub const fn posted(&self) -> u32 {
-        self.tail
-    }
-
-    /// Whether the engine has given back every request in front of such a place, which is less than
-    /// 2^31 requests old.
-    #[must_use]
-    pub fn has_ended(&self, posted: u32) -> bool {
-        self.ring.head().wrapping_sub(posted).cast_signed() >= 0
+    pub fn progress(&self) -> SendProgress {
+        SendProgress(self.ring.positions().clone())
     }
 
     fn write(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {

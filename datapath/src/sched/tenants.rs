@@ -170,7 +170,7 @@ impl Tenant {
         }
     }
 
-    /// It has no turn now, and its class is by what it sends.
+    /// Nothing of it is left to send, or it has no turn now, and its class is by what it sends.
     #[cold]
     #[inline(never)]
     fn classify(&mut self, now: Time) {
@@ -568,8 +568,11 @@ impl Tenants {
     #[inline(never)]
     fn end_turn_of(&mut self, number: u16, slot: u32, usage: &Usage, requeues: bool) {
         self.charge_to(number, usage);
+        let tenant = &mut self.tenants[usize::from(number)];
         if requeues {
             self.append(number, slot);
+        } else if tenant.attr.class == TenantClass::Auto && tenant.queue.is_empty() {
+            tenant.classify(self.now);
         }
     }
 

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
-use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendQueue, SendRequest};
+use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendProgress, SendQueue, SendRequest};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -20,6 +20,8 @@ use std::time::Instant;
 /// Dropping it destroys it: what is outstanding ends without completions.
 pub struct QueuePair {
     send: Mutex<SendQueue>,
+    /// Of the send queue, without its lock.
+    progress: SendProgress,
     recv: Mutex<RecvQueue>,
     life: Life,
     qp_type: QpType,
@@ -27,8 +29,8 @@ pub struct QueuePair {
 
 impl QueuePair {
     pub(crate) fn new(send: SendQueue, recv: RecvQueue, life: Life) -> Self {
-        let qp_type = send.service();
-        Self { send: Mutex::new(send), recv: Mutex::new(recv), life, qp_type }
+        let (qp_type, progress) = (send.service(), send.progress());
+        Self { progress, send: Mutex::new(send), recv: Mutex::new(recv), life, qp_type }
     }
 
     /// The send queue, locked until the value is dropped.
@@ -101,16 +103,16 @@ impl QueuePair {
     /// Waits until every request that is posted now has come to its end, `limit` at most, and
     /// drives the engine of a polled device meanwhile: those of datagrams and of unreliable
     /// connections end when they are sent, those of reliable ones when they are acknowledged. False
-    /// if some are left.
+    /// if some are left, which is so at once in a process that was forked from the device's.
     #[must_use]
     pub fn wait_sent(&self, limit: Duration) -> bool {
-        let queue = || self.send.lock().unwrap_or_else(PoisonError::into_inner);
-        let (posted, start) = (queue().posted(), Instant::now());
-        while !queue().has_ended(posted) {
-            if start.elapsed() >= limit {
+        let device = self.life.device();
+        let (posted, start) = (self.progress.posted(), Instant::now());
+        while !self.progress.has_ended(posted) {
+            if start.elapsed() >= limit || device.check_process().is_err() {
                 return false;
             }
-            self.life.device().progress();
+            device.progress();
             std::thread::yield_now();
         }
         true

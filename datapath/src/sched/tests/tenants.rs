@@ -275,6 +275,33 @@ fn who_says_nothing_is_classified() {
     }
 }
 
+/// Nobody else ever has anything to send.
+#[test]
+fn who_is_alone_is_classified() {
+    let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 2);
+    let tenants = mux.begin_tenants(&CostTable::default()).expect("round robin");
+    let auto = TenantAttr { class: TenantClass::Auto, ..TenantAttr::default() };
+    let id = tenants.create(auto).expect("there is room");
+    tenants.assign(1, id);
+    let mut flags = [SchedFlags::default(); 2];
+    let mut now = Time(1_000_000);
+    for (messages, class) in [(1, TenantClass::Latency), (6, TenantClass::Normal), (5, TenantClass::Latency)]
+    {
+        let end = now.after(25_000_000);
+        while now < end {
+            mux.wake(1, &mut flags[1], true);
+            for left in (0..messages).rev() {
+                assert_eq!(turn_of(&mut mux, &mut flags, now), Some(1));
+                let one = Usage { bytes: 64, packets: 1, operations: 1, ..Usage::default() };
+                mux.settle(1, &mut flags[1], one, left > 0);
+            }
+            assert_eq!(turn_of(&mut mux, &mut flags, now), None);
+            now = now.after(100_000);
+        }
+        assert_eq!(mux.tenants().expect("some").class_of(id), Some(class), "{messages} messages");
+    }
+}
+
 /// A burst is saved, then calls come as fast as the cap says; others are not held back.
 #[test]
 fn control_calls_are_capped() {
