@@ -120,7 +120,8 @@ exports! {
     }
 
     fn ibv_destroy_ah(ah: Taken<Ah>) -> c_int = both {
-        // A NIC copies the address while a datagram is posted, so programs need not wait until it is sent.
+        // A NIC copies the address while a datagram is posted: programs need not wait until that is
+        // sent.
         ah.get().pd.send_datagrams();
         ah.destroy();
         Ok(())

@@ -19,8 +19,8 @@ use std::time::Instant;
 pub const QUEUES_MAX: u8 = 8;
 
 /// Looks after a connection that is over while something that the peer sent before waits to be
-/// read. With a burst at each look the longest ring is read by then, and a peer that goes on writing
-/// is left.
+/// read. With a burst at each look the longest ring is read by then, and a peer that goes on
+/// writing is left.
 const LAST_LOOKS: u16 = 1024;
 const _: () = assert!(LAST_LOOKS as usize * BURST > 1 << SIZE_LOG2_MAX);
 
