@@ -38,6 +38,9 @@ impl Argument for &CStr {
     }
 }
 
+/// The longest structure that a program can mean.
+const SIZE_MAX: usize = 1 << 16;
+
 /// A pointer that the call only hands on or compares.
 pub struct Handle<T>(pub *mut T);
 
@@ -87,11 +90,20 @@ impl<T> Out<T> {
         unsafe { self.0.write_unaligned(value) };
     }
 
-    /// Writes the first `bytes` of `value`: the program's structure may be shorter than ours.
-    pub fn set_first(&self, value: &T, bytes: usize) {
-        let bytes = bytes.min(size_of::<T>());
-        // SAFETY: as above, and `value` has as many.
-        unsafe { core::ptr::from_ref(value).cast::<u8>().copy_to(self.0.as_ptr().cast(), bytes) };
+    /// Fills a structure of the program's that has so many bytes: it may be shorter than ours, or of
+    /// a later version of the library, of which we know only the beginning. The rest is zeros.
+    pub fn set_sized(&self, value: &T, bytes: usize) -> Result<()> {
+        if bytes > SIZE_MAX {
+            return Err(Errno::INVALID);
+        }
+        let known = bytes.min(size_of::<T>());
+        let to: *mut u8 = self.0.as_ptr().cast();
+        // SAFETY: as above, and `value` has as many as are known.
+        unsafe {
+            core::ptr::from_ref(value).cast::<u8>().copy_to(to, known);
+            to.add(known).write_bytes(0, bytes - known);
+        }
+        Ok(())
     }
 
     /// The place of element `index` of an array.

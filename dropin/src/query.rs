@@ -176,8 +176,7 @@ exports! {
     }
 
     fn ibv_query_port(context: &Context, port: u8, attr: Out<PortAttr>) -> c_int = code {
-        attr.set_first(&port_attr(context, port)?, PORT_ATTR_OLD);
-        Ok(())
+        attr.set_sized(&port_attr(context, port)?, PORT_ATTR_OLD)
     }
 
     fn ibv_query_gid(context: &Context, port: u8, index: c_int, entry: Out<Gid>) -> c_int = count {
@@ -192,8 +191,7 @@ exports! {
         }
         // What libibverbs returns for an entry that is empty.
         let found = gid_entry(context, port, index).map_err(|_| Errno(libc::ENODATA))?;
-        entry.set_first(&found, size);
-        Ok(())
+        entry.set_sized(&found, size)
     }
 
     fn _ibv_query_gid_table(context: &Context, entries: Out<GidEntry>, max: usize, flags: u32, size: usize) -> isize = negative_long {
@@ -229,8 +227,7 @@ exports! {
 
 calls! {
     fn query_port(context: &Context, port: u8, attr: Out<PortAttr>, size: usize) -> c_int = code {
-        attr.set_first(&port_attr(context, port)?, size);
-        Ok(())
+        attr.set_sized(&port_attr(context, port)?, size)
     }
 
     fn query_device_ex(context: &Context, input: Option<In<abi::QueryDeviceExInput>>, attr: Out<DeviceAttrEx>, size: usize) -> c_int = code {
@@ -238,7 +235,6 @@ calls! {
             return Err(Errno::INVALID);
         }
         // What is behind the program's structure is its stack.
-        attr.set_first(&device_attr_ex(context), size);
-        Ok(())
+        attr.set_sized(&device_attr_ex(context), size)
     }
 }

@@ -264,6 +264,22 @@ fn a_query_writes_no_more_than_the_program_has_room_for() {
     program.end();
 }
 
+/// `ibv_port_attr` has `active_speed_ex` at its end since rdma-core 49.
+#[test]
+fn what_a_later_version_has_beyond_ours_is_zero() {
+    const KNOWN: usize = size_of::<abi::PortAttr>();
+    let program = Program::start("later");
+    let mut attr = [0xAA_u8; KNOWN + 8];
+    // SAFETY: there is room for more than is asked for.
+    unsafe {
+        let to = attr.as_mut_ptr().cast();
+        assert_eq!(crate::query::query_port(program.context, 1, to, usize::MAX), libc::EINVAL);
+        assert_eq!(crate::query::query_port(program.context, 1, to, KNOWN + 4), 0);
+    }
+    assert_eq!(attr[KNOWN..], [0, 0, 0, 0, 0xAA, 0xAA, 0xAA, 0xAA]);
+    program.end();
+}
+
 #[test]
 fn a_panic_ends_as_an_errno_and_is_told() {
     use core::sync::atomic::{AtomicU32, Ordering};
