@@ -90,8 +90,8 @@ impl<T> Out<T> {
         unsafe { self.0.write_unaligned(value) };
     }
 
-    /// Fills a structure of the program's that has so many bytes: it may be shorter than ours, or of
-    /// a later version of the library, of which we know only the beginning. The rest is zeros.
+    /// Fills a structure of the program's that has so many bytes: it may be shorter than ours, or
+    /// of a later version of the library, of which we know only the beginning. The rest is zeros.
     pub fn set_sized(&self, value: &T, bytes: usize) -> Result<()> {
         if bytes > SIZE_MAX {
             return Err(Errno::INVALID);
