@@ -4,7 +4,7 @@ use crate::abi::{RecvWr, SendWr};
 use crate::argument::{Chain, Linked, Out, array};
 use crate::errno::{Errno, Result};
 use crate::qp::Qp;
-use crate::request::{Gather, with_request};
+use crate::request::with_request;
 use core::ffi::c_int;
 use verbs_api::RecvRequest;
 
@@ -42,8 +42,8 @@ pub fn post_receives(
     each(list, bad, |wr| {
         let count = usize::try_from(wr.num_sge).map_err(|_| Errno::INVALID)?;
         // SAFETY: the program's contract.
-        let scatter = Gather::of(unsafe { array(wr.sg_list, count) })?;
-        post(&RecvRequest { wr_id: wr.wr_id, scatter: scatter.get() })
+        let scatter = unsafe { array(wr.sg_list, count) };
+        post(&RecvRequest { wr_id: wr.wr_id, scatter })
     })
 }
 

@@ -7,42 +7,9 @@ use crate::errno::{Errno, Result};
 use crate::qp::Qp;
 use crate::window::{Mw, binding};
 use verbs_api::raw::{SendFlags, SendOpcode, WorkRequest, datagram_address};
-use verbs_api::{QpType, QueueCaps, SendData, Sge};
+use verbs_api::{QpType, QueueCaps, SendData};
 
-const SGES: usize = QueueCaps::SGE_LIMIT as usize;
 pub const INLINE: usize = QueueCaps::INLINE_LIMIT as usize;
-
-/// A list of elements as the engine has it.
-pub struct Gather {
-    sges: [Sge; SGES],
-    count: usize,
-}
-
-impl Gather {
-    pub const EMPTY: Self = Self { sges: [Sge { addr: 0, length: 0, lkey: 0 }; SGES], count: 0 };
-
-    #[inline]
-    pub fn get(&self) -> &[Sge] {
-        &self.sges[..self.count]
-    }
-
-    /// # Errors
-    /// EINVAL if no queue takes as many.
-    #[inline]
-    pub fn of(list: &[crate::abi::Sge]) -> Result<Self> {
-        let mut gather = Self::EMPTY;
-        list.iter()
-            .try_for_each(|sge| gather.push(Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey }))?;
-        Ok(gather)
-    }
-
-    #[inline]
-    pub fn push(&mut self, sge: Sge) -> Result<()> {
-        *self.sges.get_mut(self.count).ok_or(Errno::INVALID)? = sge;
-        self.count += 1;
-        Ok(())
-    }
-}
 
 /// Bytes that a request brings along.
 pub struct Inline {
@@ -138,7 +105,7 @@ pub unsafe fn with_request(
         SendOpcode::CompareSwap | SendOpcode::FetchAdd => {
             // SAFETY: as above.
             let atomic = unsafe { wr.wr.atomic };
-            let &[result] = Gather::of(list)?.get() else { return Err(Errno::INVALID) };
+            let &[result] = list else { return Err(Errno::INVALID) };
             request.rkey = atomic.rkey;
             let swap = if request.opcode == SendOpcode::FetchAdd { atomic.compare_add } else { atomic.swap };
             request.data = SendData::Atomic { result, compare: atomic.compare_add, swap_or_add: swap };
@@ -163,7 +130,7 @@ pub unsafe fn with_request(
             }
             post(&WorkRequest { data: SendData::Inline(inline.get()), ..request })
         }
-        _ => post(&WorkRequest { data: SendData::Gather(Gather::of(list)?.get()), ..request }),
+        _ => post(&WorkRequest { data: SendData::Gather(list), ..request }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Ah, Mr, Mw};
 use core::ffi::{c_int, c_void};
+use core::mem::offset_of;
 
 /// `ibv_wr_opcode`.
 pub mod opcode {
@@ -23,13 +24,9 @@ pub mod flag {
     pub const INLINE: u32 = 1 << 3;
 }
 
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Sge {
-    pub addr: u64,
-    pub length: u32,
-    pub lkey: u32,
-}
+pub use verbs_api::Sge;
+
+const _: () = assert!(size_of::<Sge>() == 16 && offset_of!(Sge, length) == 8 && offset_of!(Sge, lkey) == 12);
 
 #[derive(Clone, Copy)]
 #[repr(C)]
