@@ -25,7 +25,9 @@ use std::time::{Duration, Instant};
 const DEFAULTS: Defaults = Defaults { size: "4200", iters: "1000000", inline: None };
 /// Turns between two looks at the side channel.
 const INTERVAL: u32 = 1024;
-/// Frames between two looks at the clock.
+/// Frames between two looks of the sender whether its time is over.
+const CLOCK_FRAMES: u64 = 32 * BURST as u64;
+/// Frames between two looks of the receiver at the clock.
 const METER_FRAMES: u64 = 8 * BURST as u64;
 /// How long a frame may take that the sender has handed over.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -155,6 +157,17 @@ fn exchange<P: Port>(
     Ok(expected)
 }
 
+/// Frames that may be sent before the next look at the goal, of which so many were sent; 0: it is
+/// reached.
+fn left(goal: Goal, sent: u64) -> u64 {
+    match goal {
+        Goal::Messages(messages) => messages - sent,
+        Goal::Until(end) if sent.is_multiple_of(CLOCK_FRAMES) && Instant::now() >= end => 0,
+        // Up to the next look at most: a port that takes a part of a burst would step over it.
+        Goal::Until(_) => (CLOCK_FRAMES - sent % CLOCK_FRAMES).min(BURST as u64),
+    }
+}
+
 /// Hands frames to the driver.
 struct Sender<'a> {
     size: usize,
@@ -188,12 +201,7 @@ impl<'a> Sender<'a> {
     /// Hands over what the port takes of a burst; false once the goal is reached, and all has left.
     #[inline]
     fn turn<P: Port>(&mut self, link: &mut Link<P>) -> bool {
-        let left = match self.goal {
-            Goal::Messages(messages) => messages - self.sent,
-            // The clock is looked at once in a while.
-            Goal::Until(end) if self.sent.is_multiple_of(32 * BURST as u64) && Instant::now() >= end => 0,
-            Goal::Until(_) => BURST as u64,
-        };
+        let left = left(self.goal, self.sent);
         let mut room = left.min(BURST as u64);
         while room > 0 && link.queue(self.size, self.payload) {
             self.sent += 1;
@@ -280,5 +288,24 @@ impl Receiver {
     /// still sending.
     fn has_all(&self, expected: u64) -> bool {
         expected > 0 && (self.received >= expected || self.last.elapsed() > SILENCE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a port takes of each burst.
+    #[test]
+    fn a_sender_whose_time_is_over_stops_at_the_next_look() {
+        let over = Goal::Until(Instant::now());
+        for taken in 1..=BURST as u64 {
+            let (mut sent, mut turns) = (1, 0);
+            while let left @ 1.. = left(over, sent) {
+                (sent, turns) = (sent + left.min(taken), turns + 1);
+                assert!(turns <= 2 * CLOCK_FRAMES, "{taken} of each burst");
+            }
+            assert_eq!(sent, CLOCK_FRAMES);
+        }
     }
 }
