@@ -114,14 +114,12 @@ pub fn heard(command: &mut Command) -> Result<Heard> {
 
 /// What a command says, if it succeeds.
 pub fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .output()
-        .map_err(|e| Error(format!("cannot start `{}`: {e}", command.get_program().display())))?;
+    let Heard { command, output } = heard(command)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error(format!("`{}` failed: {}: {said}", shown(command), output.status)))
+    Err(Error(format!("`{command}` failed: {}: {said}", output.status)))
 }
 
 /// The command as a person would type it.

@@ -22,6 +22,17 @@ fn slow() -> (Hosts, u16, Time) {
     (hosts, host, now)
 }
 
+/// As [`slow`], where a turn of stream 0 has closed the gate and so many streams, from 1 on, wait.
+fn closed(waiting: u32) -> (Hosts, u16, Time) {
+    let (mut hosts, host, now) = slow();
+    assert!(hosts.admit(host, 0, now).is_some());
+    assert_eq!(hosts.charge(host, 20_000, now), None);
+    for stream in 1..=waiting {
+        assert_eq!(hosts.admit(host, stream, now), None);
+    }
+    (hosts, host, now)
+}
+
 #[test]
 fn without_a_rate_everybody_has_its_turn() {
     let mut hosts = Hosts::new(CONFIG, 16);
@@ -36,12 +47,7 @@ fn without_a_rate_everybody_has_its_turn() {
 
 #[test]
 fn streams_wait_for_the_gate_and_have_their_turns_in_order() {
-    let (mut hosts, host, now) = slow();
-    assert!(hosts.admit(host, 0, now).is_some());
-    assert_eq!(hosts.charge(host, 20_000, now), None);
-    for stream in 1..5 {
-        assert_eq!(hosts.admit(host, stream, now), None);
-    }
+    let (mut hosts, host, now) = closed(4);
     assert_eq!(hosts.pop_open(now.after(1_000)), None, "too early");
     let mut order = Vec::new();
     let mut at = now;
@@ -61,12 +67,7 @@ fn streams_wait_for_the_gate_and_have_their_turns_in_order() {
 /// One that was put back and sends nothing, or ends, holds nobody up.
 #[test]
 fn who_does_not_use_its_turn_leaves_it_to_the_next() {
-    let (mut hosts, host, now) = slow();
-    assert!(hosts.admit(host, 0, now).is_some());
-    hosts.charge(host, 20_000, now);
-    for stream in 1..6 {
-        assert_eq!(hosts.admit(host, stream, now), None);
-    }
+    let (mut hosts, host, now) = closed(5);
     let at = now.after(100_000);
     assert_eq!(hosts.pop_open(at), Some(1));
     assert_eq!(hosts.pop_open(at), None, "one at a time");
@@ -83,11 +84,7 @@ fn who_does_not_use_its_turn_leaves_it_to_the_next() {
 /// It failed in its turn, and nobody says what it sent (seed 223758 of the swarm).
 #[test]
 fn who_ends_in_its_turn_leaves_the_next_to_others() {
-    let (mut hosts, host, now) = slow();
-    assert!(hosts.admit(host, 0, now).is_some());
-    hosts.charge(host, 20_000, now);
-    assert_eq!(hosts.admit(host, 1, now), None);
-    assert_eq!(hosts.admit(host, 2, now), None);
+    let (mut hosts, host, now) = closed(2);
     let at = now.after(100_000);
     assert_eq!(hosts.pop_open(at), Some(1));
     assert!(hosts.admit(host, 1, at).is_some());
@@ -97,11 +94,7 @@ fn who_ends_in_its_turn_leaves_the_next_to_others() {
 /// Another one's debt comes between: it is the first of the list still.
 #[test]
 fn who_finds_the_gate_closed_again_stays_first() {
-    let (mut hosts, host, now) = slow();
-    assert!(hosts.admit(host, 0, now).is_some());
-    hosts.charge(host, 20_000, now);
-    assert_eq!(hosts.admit(host, 1, now), None);
-    assert_eq!(hosts.admit(host, 2, now), None);
+    let (mut hosts, host, now) = closed(2);
     let at = now.after(100_000);
     assert_eq!(hosts.pop_open(at), Some(1));
     hosts.charge(host, 1_000_000, at);

@@ -228,16 +228,22 @@ fn refusals_count_on_the_cap_of_operations() {
     assert!(flooded > 1_000, "{flooded}");
 }
 
-/// Single small messages, many at once, large ones; each for more than 10 ms, and then it sends
-/// otherwise.
-#[test]
-fn who_says_nothing_is_classified() {
+/// The default tenant with slot 0, and one that is classified with slot 1.
+fn with_auto() -> (EventMux, TenantId) {
     let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 2);
     let tenants = mux.begin_tenants(&CostTable::default()).expect("round robin");
     let auto = TenantAttr { class: TenantClass::Auto, ..TenantAttr::default() };
     let id = tenants.create(auto).expect("there is room");
     tenants.assign(1, id);
-    assert_eq!(tenants.class_of(id), Some(TenantClass::Normal));
+    (mux, id)
+}
+
+/// Single small messages, many at once, large ones; each for more than 10 ms, and then it sends
+/// otherwise.
+#[test]
+fn who_says_nothing_is_classified() {
+    let (mut mux, id) = with_auto();
+    assert_eq!(mux.tenants().expect("some").class_of(id), Some(TenantClass::Normal));
     let mut flags = [SchedFlags::default(); 2];
     let mut now = Time(1_000_000);
     let turn = |operations: u32, bytes: usize| Usage { bytes, packets: 8, operations, ..Usage::default() };
@@ -278,11 +284,7 @@ fn who_says_nothing_is_classified() {
 /// Nobody else ever has anything to send.
 #[test]
 fn who_is_alone_is_classified() {
-    let mut mux = EventMux::new(&SchedulerConfig::RoundRobin, 2);
-    let tenants = mux.begin_tenants(&CostTable::default()).expect("round robin");
-    let auto = TenantAttr { class: TenantClass::Auto, ..TenantAttr::default() };
-    let id = tenants.create(auto).expect("there is room");
-    tenants.assign(1, id);
+    let (mut mux, id) = with_auto();
     let mut flags = [SchedFlags::default(); 2];
     let mut now = Time(1_000_000);
     for (messages, class) in [(1, TenantClass::Latency), (6, TenantClass::Normal), (5, TenantClass::Latency)]

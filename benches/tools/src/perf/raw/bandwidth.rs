@@ -164,7 +164,7 @@ fn left(goal: Goal, sent: u64) -> u64 {
         Goal::Messages(messages) => messages - sent,
         Goal::Until(end) if sent.is_multiple_of(CLOCK_FRAMES) && Instant::now() >= end => 0,
         // Up to the next look at most: a port that takes a part of a burst would step over it.
-        Goal::Until(_) => (CLOCK_FRAMES - sent % CLOCK_FRAMES).min(BURST as u64),
+        Goal::Until(_) => CLOCK_FRAMES - sent % CLOCK_FRAMES,
     }
 }
 
