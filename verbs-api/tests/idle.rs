@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use verbs_api::{
-    Access, CompletionQueue, Device, Driver, MemoryRegion, ProtectionDomain, QueuePair, SendData,
-    SendRequest, WcStatus,
+    Access, CompletionQueue, Device, Driver, MemoryRegion, ProtectionDomain, QueuePair, RemoteRegion,
+    SendData, SendRequest, WcStatus,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -206,4 +206,43 @@ fn a_program_that_polls_now_and_then_takes_over_and_hands_back() {
         }
         thread::sleep(Duration::from_micros(300 * (round % 5)));
     }
+}
+
+/// Both programs wait by looking into their memory, and poll for their own completions only, as a
+/// test of the latency of WRITEs does.
+#[test]
+fn programs_that_look_into_their_memory_are_served_round_after_round() {
+    const ROUNDS: u64 = 200;
+    let _alone = alone();
+    let hosts = hosts("native", [Driver::Hybrid; 2]);
+    let pairs = connected(&hosts);
+    let targets = [hosts[1].memory.remote(), hosts[0].memory.remote()];
+    let play = |first: bool, host: &mut Host, pair: &mut QueuePair, target: RemoteRegion| {
+        let arrived = |host: &Host, round: u64| {
+            let start = Instant::now();
+            let mut word = [0; 8];
+            while word != round.to_ne_bytes() {
+                assert!(start.elapsed() < LONG, "round {round}: nobody drives");
+                host.memory.read(0, &mut word).expect("inside");
+                thread::yield_now();
+            }
+        };
+        for round in 1..=ROUNDS {
+            if !first {
+                arrived(host, round);
+            }
+            let bytes = round.to_ne_bytes();
+            let write = SendRequest::write(SendData::Inline(&bytes), target.at(0)).signaled();
+            pair.post_send(&write).expect("posted");
+            assert_eq!(next(&mut host.cq, LONG), Some(WcStatus::Success), "round {round}");
+            if first {
+                arrived(host, round);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for (end, ((mut host, mut pair), target)) in hosts.into_iter().zip(pairs).zip(targets).enumerate() {
+            scope.spawn(move || play(end == 0, &mut host, &mut pair, target));
+        }
+    });
 }

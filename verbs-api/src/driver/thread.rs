@@ -3,6 +3,8 @@
 use super::idle::{Backoff, Idle};
 use crate::error::Error;
 use crate::shared::{Held, Shared};
+use datapath::engine::Turn;
+use datapath::time::Time;
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -97,13 +99,13 @@ pub(crate) fn drive(shared: &Shared) {
     let mut held = shared.hold();
     let mut idle = Idle::new(held.clock.now());
     while !shared.stopping() {
-        held = step(shared, held, &mut idle);
+        (held, _) = step(shared, held, &mut idle);
     }
 }
 
-/// One turn; with nothing to do, what is to be done then.
+/// One turn, and what else is due.
 #[inline]
-pub(super) fn step<'a>(shared: &'a Shared, mut held: Held<'a>, idle: &mut Idle) -> Held<'a> {
+pub(super) fn turn<'a>(shared: &'a Shared, mut held: Held<'a>) -> (Held<'a>, Turn, Time) {
     if shared.is_wanted() {
         held = shared.give_way(held);
     }
@@ -112,15 +114,28 @@ pub(super) fn step<'a>(shared: &'a Shared, mut held: Held<'a>, idle: &mut Idle) 
     if shared.wake_deadline().is_due(now) {
         held = shared.attend_without(held);
     }
+    (held, turn, now)
+}
+
+/// When there is something to do though nothing comes.
+#[inline]
+pub(super) fn next_deadline(shared: &Shared, held: &Held<'_>) -> Option<Time> {
+    [held.nic.next_deadline(), shared.wake_deadline().get()].into_iter().flatten().min()
+}
+
+/// One turn; with nothing to do, what is to be done then.
+#[inline]
+pub(super) fn step<'a>(shared: &'a Shared, held: Held<'a>, idle: &mut Idle) -> (Held<'a>, Turn) {
+    let (held, turn, now) = turn(shared, held);
     if turn.received > 0 || turn.sent > 0 {
         idle.busy(now);
-        return held;
+        return (held, turn);
     }
-    let deadline = [held.nic.next_deadline(), shared.wake_deadline().get()].into_iter().flatten().min();
+    let deadline = next_deadline(shared, &held);
     match idle.backoff(now, deadline) {
         Backoff::Spin => core::hint::spin_loop(),
         Backoff::Yield => thread::yield_now(),
-        Backoff::Sleep(usual) => return shared.sleep(held, usual, deadline),
+        Backoff::Sleep(usual) => return (shared.sleep(held, usual, deadline), turn),
     }
-    held
+    (held, turn)
 }
