@@ -9,20 +9,22 @@ use core::time::Duration;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::{QpState, QpType};
 use datapath::queue::{QueueCaps, RecvQueue, RecvRequest, SendProgress, SendQueue, SendRequest};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use spin::Yield;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::time::Instant;
 
 /// A queue pair in the states that the program drives, as
 /// [`ManualQueuePair`](crate::ManualQueuePair) is, for any number of threads: its send queue and
-/// its receive queue have a lock each. Made by
+/// its receive queue have a lock each, which is held for a few dozen instructions, or as long as the
+/// guard is kept. Made by
 /// [`QueuePairBuilder::create_raw`](crate::QueuePairBuilder::create_raw).
 ///
 /// Dropping it destroys it: what is outstanding ends without completions.
 pub struct QueuePair {
-    send: Mutex<SendQueue>,
+    send: SpinMutex<SendQueue, Yield>,
     /// Of the send queue, without its lock.
     progress: SendProgress,
-    recv: Mutex<RecvQueue>,
+    recv: SpinMutex<RecvQueue, Yield>,
     life: Life,
     qp_type: QpType,
 }
@@ -30,13 +32,13 @@ pub struct QueuePair {
 impl QueuePair {
     pub(crate) fn new(send: SendQueue, recv: RecvQueue, life: Life) -> Self {
         let (qp_type, progress) = (send.service(), send.progress());
-        Self { progress, send: Mutex::new(send), recv: Mutex::new(recv), life, qp_type }
+        Self { progress, send: SpinMutex::new(send), recv: SpinMutex::new(recv), life, qp_type }
     }
 
     /// The send queue, locked until the value is dropped.
     pub fn send(&self) -> SendGuard<'_> {
         // A panic between two stages leaves whole requests only.
-        let queue = self.send.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.send.lock();
         let goes_now = goes_now(&queue);
         SendGuard { queue, device: self.life.device(), goes_now }
     }
@@ -45,7 +47,7 @@ impl QueuePair {
     pub fn recv(&self) -> RecvGuard<'_> {
         let device = self.life.device();
         device.settle();
-        RecvGuard { queue: self.recv.lock().unwrap_or_else(PoisonError::into_inner), device }
+        RecvGuard { queue: self.recv.lock(), device }
     }
 
     /// Changes the attributes that `mask` names, and the state if it names that (`ibv_modify_qp`).
@@ -121,7 +123,7 @@ impl QueuePair {
     /// Its state.
     #[must_use]
     pub fn state(&self) -> QpState {
-        self.send.lock().unwrap_or_else(PoisonError::into_inner).state()
+        self.send.lock().state()
     }
 
     /// Sizes of its queues, as they were asked for.
@@ -149,7 +151,7 @@ const LINK_LIMIT: Duration = Duration::from_secs(10);
 /// A locked send queue. What was posted goes to the engine, or the doorbell rings, when it is
 /// dropped.
 pub struct SendGuard<'a> {
-    queue: MutexGuard<'a, SendQueue>,
+    queue: SpinMutexGuard<'a, SendQueue>,
     device: &'a Device,
     goes_now: bool,
 }
@@ -180,7 +182,7 @@ impl Drop for SendGuard<'_> {
 
 /// A locked receive queue. The engine sees what was posted when it is dropped.
 pub struct RecvGuard<'a> {
-    queue: MutexGuard<'a, RecvQueue>,
+    queue: SpinMutexGuard<'a, RecvQueue>,
     device: &'a Device,
 }
 
