@@ -6,8 +6,8 @@ use datapath::port::fault::mark_ce;
 use std::collections::VecDeque;
 use verbs_api::Time;
 
-/// A shaped port that had nothing to send may send so much of its lost time at once: the switch
-/// looks at its ports every few microseconds, and the rate must not depend on how often.
+/// A frame may have come to the switch so long before it was seen: the switch looks at its ports
+/// every few microseconds, and the rate of a shaped port must not depend on how often.
 const CATCH_UP_NS: u64 = 50_000;
 /// Preamble, FCS and gap: what a frame takes on the wire beside its bytes.
 const WIRE_OVERHEAD: u64 = 24;
@@ -29,10 +29,16 @@ pub struct EgressStats {
     pub queued_max: usize,
 }
 
+/// A frame, and since when it waits.
+struct Waiting {
+    since: Time,
+    frame: Vec<u8>,
+}
+
 /// The queue of one port.
 pub struct Egress {
     config: QueueConfig,
-    waiting: VecDeque<Vec<u8>>,
+    waiting: VecDeque<Waiting>,
     /// Buffers of frames that went out.
     spare: Vec<Vec<u8>>,
     /// When the wire is free, on a shaped port.
@@ -62,9 +68,9 @@ impl Egress {
 
     /// Sends what the port takes.
     pub fn drain(&mut self, port: &mut dyn Port, now: Time) {
-        while let Some(frame) = self.waiting.pop_front() {
-            if !self.send(port, &frame, now) {
-                self.waiting.push_front(frame);
+        while let Some(Waiting { since, frame }) = self.waiting.pop_front() {
+            if !self.send(port, &frame, since, now) {
+                self.waiting.push_front(Waiting { since, frame });
                 return;
             }
             self.spare.push(frame);
@@ -77,7 +83,7 @@ impl Egress {
             self.stats.too_long += 1;
             return;
         }
-        if self.waiting.is_empty() && self.send(port, frame, now) {
+        if self.waiting.is_empty() && self.send(port, frame, now, now) {
             return;
         }
         let waiting = self.waiting.len();
@@ -91,12 +97,13 @@ impl Egress {
         if self.config.mark.is_some_and(|threshold| waiting >= threshold) && mark_ce(&mut copy) {
             self.stats.marked += 1;
         }
-        self.waiting.push_back(copy);
+        self.waiting.push_back(Waiting { since: now, frame: copy });
         self.stats.queued_max = self.stats.queued_max.max(self.waiting.len());
     }
 
-    /// True if the wire is free and the port has a slot.
-    fn send(&mut self, port: &mut dyn Port, frame: &[u8], now: Time) -> bool {
+    /// True if the wire is free and the port has a slot. What has waited since `since` was on the
+    /// wire as soon as that was free, however late the switch looks.
+    fn send(&mut self, port: &mut dyn Port, frame: &[u8], since: Time, now: Time) -> bool {
         if self.free_at > now {
             return false;
         }
@@ -107,7 +114,7 @@ impl Egress {
         self.stats.frames += 1;
         self.stats.bytes += bytes;
         if let Some(rate) = self.config.rate_mbps {
-            let begin = self.free_at.max(Time(now.0.saturating_sub(CATCH_UP_NS)));
+            let begin = self.free_at.max(Time(since.0.saturating_sub(CATCH_UP_NS)));
             self.free_at = begin.after((bytes + WIRE_OVERHEAD) * 8 * 1000 / u64::from(rate));
         }
         true

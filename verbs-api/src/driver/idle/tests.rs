@@ -6,19 +6,68 @@ fn after(us: u64) -> Time {
     Time(START.0 + us * 1000)
 }
 
+/// One that has a processor of its own, and knows it.
+fn alone() -> Idle {
+    let mut idle = Idle::new(START);
+    assert_eq!(idle.backoff(after(2), None), Backoff::Yield, "a probe");
+    assert_eq!(idle.backoff(after(3), None), Backoff::Spin);
+    idle
+}
+
 #[test]
 fn it_spins_then_yields_then_sleeps_longer_and_longer() {
-    let mut idle = Idle::new(START);
-    assert_eq!(idle.backoff(after(0), None), Backoff::Spin);
+    let mut idle = alone();
     assert_eq!(idle.backoff(after(49), None), Backoff::Spin);
-    assert_eq!(idle.backoff(after(50), None), Backoff::Yield);
-    assert_eq!(idle.backoff(after(199), None), Backoff::Yield);
+    for us in 50..200 {
+        assert_eq!(idle.backoff(after(us), None), Backoff::Yield);
+    }
     for us in [50, 100, 200, 400, 800, 1000, 1000] {
         assert_eq!(idle.backoff(after(200), None), Backoff::Sleep(Duration::from_micros(us)));
     }
     idle.busy(after(300));
-    assert_eq!(idle.backoff(after(310), None), Backoff::Spin);
+    assert_eq!(idle.backoff(after(301), None), Backoff::Spin);
     assert_eq!(idle.backoff(after(900), None), Backoff::Sleep(SLEEP_MIN), "the first sleep is short again");
+}
+
+/// What a loop hears that found something at the time 0 and then nothing, and whose yields take
+/// `yield_us`; for as long as it does not sleep.
+fn heard(idle: &mut Idle, mut us: u64, yield_us: u64) -> [u64; 2] {
+    idle.busy(after(us));
+    let (mut spins, mut yields) = (0, 0);
+    loop {
+        match idle.backoff(after(us), None) {
+            Backoff::Spin => (spins, us) = (spins + 1, us + 1),
+            Backoff::Yield => (yields, us) = (yields + 1, us + yield_us),
+            Backoff::Sleep(_) => return [spins, yields],
+        }
+    }
+}
+
+#[test]
+fn where_others_want_the_processor_it_sleeps_soon() {
+    let mut idle = alone();
+    assert_eq!(heard(&mut idle, 1_000, 1), [49, 151], "one probe, and those behind 50 us");
+    assert_eq!(heard(&mut idle, 2_000, 21), [2, 1], "the first yield shows it");
+    assert_eq!(heard(&mut idle, 3_000, 21), [2, 0]);
+    assert_eq!(heard(&mut idle, 11_000, 21), [2, 0]);
+    assert_eq!(heard(&mut idle, 13_000, 21), [2, 1], "after 10 ms it looks again");
+    assert_eq!(heard(&mut idle, 32_000, 21), [2, 0], "and then after twice as long");
+    assert_eq!(heard(&mut idle, 34_000, 1), [49, 151], "the others are gone");
+    assert_eq!(heard(&mut idle, 35_000, 1), [49, 151]);
+}
+
+#[test]
+fn it_looks_for_others_seldom() {
+    let mut idle = alone();
+    let mut yields = 0;
+    for ns in (100_000..10_100_000).step_by(100) {
+        let now = Time(START.0 + ns);
+        if ns % 10_000 == 0 {
+            idle.busy(now);
+        }
+        yields += u32::from(idle.backoff(now, None) == Backoff::Yield);
+    }
+    assert_eq!(yields, 200, "one each 50 us");
 }
 
 #[test]
