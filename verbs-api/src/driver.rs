@@ -29,7 +29,8 @@ pub enum Driver {
     Hybrid,
     /// A thread of the device's own; the application only touches rings. Right for passive sides,
     /// for programs that block, and where a core is to spare: the thread spins while there is
-    /// traffic and for 50 us after it, then offers its core to others, and at last sleeps. A post
+    /// traffic and for 50 us after it, then offers its core to others, and at last sleeps; where
+    /// others want its core, it sleeps 2 us after it found nothing. A post
     /// wakes it, and over a memif or a packet socket by the native driver so does a frame; frames
     /// of other ports wait for the end of its sleep, 1 ms at most.
     Thread {
