@@ -15,8 +15,8 @@ use std::time::Instant;
 
 /// A queue pair in the states that the program drives, as
 /// [`ManualQueuePair`](crate::ManualQueuePair) is, for any number of threads: its send queue and
-/// its receive queue have a lock each, which is held for a few dozen instructions, or as long as the
-/// guard is kept. Made by
+/// its receive queue have a lock each, which is held as long as the guard is kept. Waiting for one
+/// yields. Made by
 /// [`QueuePairBuilder::create_raw`](crate::QueuePairBuilder::create_raw).
 ///
 /// Dropping it destroys it: what is outstanding ends without completions.

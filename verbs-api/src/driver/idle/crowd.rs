@@ -9,7 +9,7 @@ use datapath::time::Time;
 /// While a thread spins, it yields so often, to find out.
 const PROBE_NS: u64 = 50_000;
 /// A yield that takes longer has let others run.
-const OTHERS_NS: u64 = 20_000;
+const OTHERS_NS: u64 = 5_000;
 /// So long a processor counts as crowded. Each time that it is found so again, the time is twice as
 /// long, up to the second of these: a yield on a crowded processor costs the slices of all others.
 const MIN_NS: u64 = 10_000_000;
