@@ -131,8 +131,12 @@ impl Device {
     /// say so themselves ([`CompletionChannel::wait`]). Another driver takes no notice.
     pub fn stop_polling(&self) {
         if let (Some(hand_over), Some(thread)) = (self.inner.shared.hand_over(), &self.inner.thread) {
-            hand_over.forget_poll();
+            hand_over.note_stop();
             thread.unpark();
+            if !hand_over.is_taken() {
+                // It may wait for frames beside who polled.
+                self.inner.shared.wake_thread();
+            }
         }
     }
 

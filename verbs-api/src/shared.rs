@@ -254,7 +254,7 @@ impl Shared {
     /// The thread of a hybrid device sleeps while somebody else drives: it is to look what is due
     /// when, and whether to step back.
     #[cold]
-    fn wake_thread(&self) {
+    pub fn wake_thread(&self) {
         self.served.fetch_add(1, Ordering::Relaxed);
         self.doorbells.sleep().wake();
     }

@@ -8,9 +8,14 @@ use super::sync::{AtomicBool, Ordering};
 /// drives the engine until somebody polls again. While it does, it may sleep. Who uses the engine
 /// under its lock meanwhile wakes it afterwards ([`HandOver::is_taken`],
 /// [`Sleep::wake`](super::Sleep::wake)): there may be new work, and it may be time to step back.
+///
+/// The thread may also wait for frames beside somebody who polls, without having taken the engine:
+/// then the port wakes it, doorbells do, and the deadline that it knew.
 pub struct HandOver {
     /// Somebody has polled since the thread looked last.
     polled: AtomicBool,
+    /// Somebody has said that he stops polling.
+    stopped: AtomicBool,
     /// The thread drives the engine. Written and read under the engine's lock, which orders it.
     taken: AtomicBool,
 }
@@ -19,7 +24,11 @@ impl HandOver {
     /// Nobody has polled yet, and the thread does not drive.
     #[must_use]
     pub fn new() -> Self {
-        Self { polled: AtomicBool::new(false), taken: AtomicBool::new(false) }
+        Self {
+            polled: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            taken: AtomicBool::new(false),
+        }
     }
 
     /// Somebody polls. Called without the lock, so that a thread that has it hears of this.
@@ -37,9 +46,16 @@ impl HandOver {
         self.is_polled() && self.polled.swap(false, Ordering::Relaxed)
     }
 
-    /// Nobody polls for now.
-    pub fn forget_poll(&self) {
+    /// Who polled says that nobody polls for now.
+    pub fn note_stop(&self) {
         self.polled.store(false, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has said so since the last call.
+    #[must_use]
+    pub fn take_stop(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed) && self.stopped.swap(false, Ordering::Relaxed)
     }
 
     /// Whether somebody has polled since the thread looked last.
@@ -54,7 +70,8 @@ impl HandOver {
         self.taken.store(taken, Ordering::Relaxed);
     }
 
-    /// Whether the thread drives, and so sleeps or waits for the lock. Under the engine's lock.
+    /// Whether the thread drives, and so sleeps or waits for the lock. Under the engine's lock; else
+    /// it is a hint.
     #[inline]
     #[must_use]
     pub fn is_taken(&self) -> bool {

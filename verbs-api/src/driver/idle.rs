@@ -34,9 +34,12 @@ pub enum Backoff {
 }
 
 /// How long a polling loop has found nothing to do. It says to spin for 50 us, then to yield until
-/// 200 us, and then to sleep, from 50 us up to 1 ms at a time. Now and then it says to yield while
-/// it spins: where other threads want the processor, that takes long, and the loop sleeps after
-/// 2 us from then on, for 10 ms at least.
+/// 200 us, and then to sleep, from 50 us up to 1 ms at a time.
+///
+/// Now and then it says to yield while it spins. A loop that does so by [`Idle::yield_now`] learns
+/// whether other threads want its processor: then the yield takes long, and for 10 ms, or longer if
+/// that repeats, the loop hears to sleep when it has found nothing for 2 us. One that yields by
+/// other means goes on as before.
 ///
 /// ```
 /// use verbs_api::{Idle, Backoff, Time};
@@ -66,15 +69,21 @@ impl Idle {
     }
 
     /// Something happened.
-    pub fn busy(&mut self, now: Time) {
-        self.crowd.runs(now);
-        (self.busy_at, self.sleep) = (now, SLEEP_MIN);
+    pub const fn busy(&mut self, now: Time) {
+        self.busy_at = now;
+        self.sleep = SLEEP_MIN;
+    }
+
+    /// Yields, as [`Backoff::Yield`] says, and finds out whether others want the processor.
+    pub fn yield_now(&mut self) {
+        let begun = Instant::now();
+        thread::yield_now();
+        self.crowd.yielded(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Nothing happened: says how to wait. `deadline` is when the next thing happens if no packet
     /// comes.
     pub fn backoff(&mut self, now: Time, deadline: Option<Time>) -> Backoff {
-        self.crowd.runs(now);
         let idle = now.since(self.busy_at);
         if idle < CROWDED_SPIN_NS {
             return Backoff::Spin;

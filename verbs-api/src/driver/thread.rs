@@ -134,7 +134,7 @@ pub(super) fn step<'a>(shared: &'a Shared, held: Held<'a>, idle: &mut Idle) -> (
     let deadline = next_deadline(shared, &held);
     match idle.backoff(now, deadline) {
         Backoff::Spin => core::hint::spin_loop(),
-        Backoff::Yield => thread::yield_now(),
+        Backoff::Yield => idle.yield_now(),
         Backoff::Sleep(usual) => return (shared.sleep(held, usual, deadline), turn),
     }
     (held, turn)

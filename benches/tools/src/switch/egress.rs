@@ -107,7 +107,11 @@ impl Egress {
         if self.free_at > now {
             return false;
         }
-        let Some(slot) = port.tx_slot() else { return false };
+        let Some(slot) = port.tx_slot() else {
+            // The wire is idle meanwhile, as the host has no room.
+            self.free_at = self.free_at.max(Time(now.0.saturating_sub(CATCH_UP_NS)));
+            return false;
+        };
         slot[..frame.len()].copy_from_slice(frame);
         port.tx_commit(frame.len());
         let bytes = frame.len() as u64;

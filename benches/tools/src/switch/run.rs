@@ -65,7 +65,7 @@ impl Switch {
                 }
                 match idle.backoff(at, turn.next_due) {
                     Backoff::Spin => std::hint::spin_loop(),
-                    Backoff::Yield => std::thread::yield_now(),
+                    Backoff::Yield => idle.yield_now(),
                     Backoff::Sleep(usual) => {
                         let (interrupts, limit) = self.rest(usual, at, turn.next_due);
                         Interrupt::wait_any(&interrupts.iter().collect::<Vec<_>>(), limit);

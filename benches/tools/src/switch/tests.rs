@@ -163,6 +163,30 @@ fn a_rate_does_not_depend_on_how_often_the_switch_looks() {
     }
 }
 
+/// A host whose ring was full has no claim to the time of the wire that it did not take.
+#[test]
+fn a_host_that_took_nothing_for_long_is_not_flooded() {
+    let segment = Arc::new(Segment::new(200));
+    let mut port = segment.attach(Some(mac(1))).expect("a port");
+    let config = QueueConfig { frames: 10_000, mark: None, rate_mbps: Some(100) };
+    let mut egress = Egress::new(config);
+    let frame = frame(mac(2), mac(1), 0);
+    let mut now = 1_000_000;
+    // Nobody flushes, so the port takes a batch. Of the others 2 ms are in the queue then.
+    for _ in 0..1000 {
+        egress.drain(&mut port, Time(now));
+        egress.offer(&mut port, &frame, Time(now));
+        now += 2_000;
+    }
+    let before = egress.stats().frames;
+    assert!(before <= 256, "{before} frames are no batch");
+    port.tx_flush();
+    egress.drain(&mut port, Time(now));
+    // 50 us, 6.72 us a frame.
+    let burst = egress.stats().frames - before;
+    assert!((7..=9).contains(&burst), "{burst} frames at once");
+}
+
 #[test]
 fn a_frame_that_the_next_wire_cannot_carry_is_lost() {
     let mut switch = Switch::default();

@@ -18,8 +18,9 @@ const MAX_NS: u64 = 640_000_000;
 /// What the yields of one thread told.
 #[derive(Debug)]
 pub(super) struct Crowd {
-    /// The last yield began then, and how long it took is not known.
-    yielded_at: Option<Time>,
+    /// When the thread was told to yield last.
+    yields_at: Time,
+    /// When it is to find out again.
     probe_at: Time,
     /// Until then the processor counts as crowded.
     until: Time,
@@ -29,25 +30,7 @@ pub(super) struct Crowd {
 
 impl Crowd {
     pub const fn new() -> Self {
-        Self { yielded_at: None, probe_at: Time::ZERO, until: Time::ZERO, length_ns: MIN_NS }
-    }
-
-    /// The thread runs at `now`, after a yield or not.
-    #[inline]
-    pub fn runs(&mut self, now: Time) {
-        if let Some(at) = self.yielded_at.take() {
-            self.came_back(now.since(at), now);
-        }
-    }
-
-    #[cold]
-    fn came_back(&mut self, after_ns: u64, now: Time) {
-        if after_ns > OTHERS_NS {
-            self.until = now.after(self.length_ns);
-            self.length_ns = (self.length_ns * 2).min(MAX_NS);
-        } else {
-            self.length_ns = (self.length_ns / 2).max(MIN_NS);
-        }
+        Self { yields_at: Time::ZERO, probe_at: Time::ZERO, until: Time::ZERO, length_ns: MIN_NS }
     }
 
     /// Whether others want the processor.
@@ -62,8 +45,21 @@ impl Crowd {
 
     /// The thread is told to yield.
     pub const fn yields(&mut self, now: Time) -> Backoff {
-        self.yielded_at = Some(now);
+        self.yields_at = now;
         self.probe_at = now.after(PROBE_NS);
         Backoff::Yield
+    }
+
+    /// The yield took so long. While the processor counts as crowded, that says nothing new.
+    pub fn yielded(&mut self, took_ns: u64) {
+        if self.is_there(self.yields_at) {
+            return;
+        }
+        if took_ns > OTHERS_NS {
+            self.until = self.yields_at.after(took_ns.saturating_add(self.length_ns));
+            self.length_ns = (self.length_ns * 2).min(MAX_NS);
+        } else {
+            self.length_ns = (self.length_ns / 2).max(MIN_NS);
+        }
     }
 }

@@ -37,7 +37,10 @@ fn heard(idle: &mut Idle, mut us: u64, yield_us: u64) -> [u64; 2] {
     loop {
         match idle.backoff(after(us), None) {
             Backoff::Spin => (spins, us) = (spins + 1, us + 1),
-            Backoff::Yield => (yields, us) = (yields + 1, us + yield_us),
+            Backoff::Yield => {
+                idle.crowd.yielded(yield_us * 1000);
+                (yields, us) = (yields + 1, us + yield_us);
+            }
             Backoff::Sleep(_) => return [spins, yields],
         }
     }
@@ -54,6 +57,18 @@ fn where_others_want_the_processor_it_sleeps_soon() {
     assert_eq!(heard(&mut idle, 32_000, 21), [2, 0], "and then after twice as long");
     assert_eq!(heard(&mut idle, 34_000, 1), [49, 151], "the others are gone");
     assert_eq!(heard(&mut idle, 35_000, 1), [49, 151]);
+}
+
+/// As when the port has no room for what is due.
+#[test]
+fn late_yields_of_a_crowd_that_is_known_say_nothing_new() {
+    let mut idle = alone();
+    assert_eq!(heard(&mut idle, 1_000, 21), [2, 1]);
+    for us in 2_000..2_010 {
+        assert_eq!(idle.backoff(after(us), Some(after(us))), Backoff::Yield);
+        idle.crowd.yielded(21_000);
+    }
+    assert_eq!(heard(&mut idle, 12_000, 1), [49, 151], "it ends after 10 ms");
 }
 
 #[test]

@@ -63,3 +63,25 @@ fn waiting_in_vain_ends() {
     looks.woke(false);
     assert!(looks.waits_for_frames(), "the count begins again");
 }
+
+#[test]
+fn a_program_that_says_when_it_stops_has_its_frames_waited_for_no_longer() {
+    let mut looks = missing(MISSED);
+    looks.was_told();
+    assert!(!looks.waits_for_frames());
+}
+
+/// It may have become one that polls.
+#[test]
+fn now_and_then_the_thread_finds_out_again() {
+    let mut looks = missing(MISSED);
+    for _ in 1..WAITS_MAX {
+        looks.woke(true);
+        assert!(looks.waits_for_frames());
+    }
+    looks.woke(true);
+    assert!(!looks.waits_for_frames());
+    (0..MISSED).for_each(|_| looks.stood_in(true));
+    looks.woke(true);
+    assert!(looks.waits_for_frames(), "the count begins again");
+}
