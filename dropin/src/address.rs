@@ -3,7 +3,7 @@
 use crate::abi::{self, AhAttr, Grh, Wc};
 use crate::argument::{In, Out};
 use crate::context::Context;
-use crate::errno::{Errno, Result, explain};
+use crate::errno::{Errno, Result};
 use crate::memory::{Pd, PdState};
 use crate::object::{Object, Shell, Taken};
 use core::ffi::{c_int, c_void};
@@ -50,7 +50,14 @@ pub fn gid_of(ip: IpAddr) -> abi::Gid {
 
 /// Where `attr` says that packets go.
 pub fn vector_of(device: &verbs_api::Device, attr: &AhAttr) -> Result<AddressVector> {
-    if attr.is_global == 0 || attr.port_num > 1 || attr.grh.sgid_index != 0 {
+    if attr.is_global == 0 {
+        eprintln!(
+            "srnic: a peer is named by its LID alone, and a port of RoCE has none: let the program take GID 0 \
+             (-g 0, with perftest -x 0)"
+        );
+        return Err(Errno::INVALID);
+    }
+    if attr.port_num > 1 || attr.grh.sgid_index != 0 {
         return Err(Errno::INVALID);
     }
     let grh = attr.grh;
@@ -96,8 +103,10 @@ pub const NOWHERE: AhAttr = AhAttr {
 };
 
 fn create(pd: &Pd, attr: &AhAttr) -> Result<*mut abi::Ah> {
-    let vector = vector_of(&pd.state().context.engine.device, attr)?;
-    let handle = pd.domain().create_ah(&vector).map_err(|error| explain("ibv_create_ah", error))?;
+    let engine = &pd.state().context.engine;
+    let vector = vector_of(&engine.device, attr)?;
+    let handle =
+        pd.domain().create_ah(&vector).map_err(|error| engine.explain_way("ibv_create_ah", error))?;
     let c = abi::Ah { context: pd.context(), pd: pd.address(), handle: 0 };
     Ok(Ah { c: Shell::new(c), handle, pd: Arc::clone(pd.state()) }.give())
 }

@@ -130,7 +130,7 @@ pub fn parse(name: &str, text: &str) -> Result<DeviceConfig, ConfigError> {
 fn source(text: &str) -> Result<Source, ConfigError> {
     match PoolSpec::parse(text) {
         Some(pool) => {
-            pool.check()?;
+            pool.check().map_err(ConfigError)?;
             Ok(Source::Pool(pool))
         }
         None => Ok(port(text.parse()?)),

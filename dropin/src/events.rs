@@ -16,6 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use verbs_api::{AsyncEvent, Device, raw};
 
 /// What an event may concern.
@@ -130,8 +131,8 @@ impl Listeners {
             AsyncEvent::PortActive => return self.tell_all(1, event::PORT_ACTIVE),
             AsyncEvent::PortError => return self.tell_all(1, event::PORT_ERR),
             AsyncEvent::DeviceFatal => return self.tell_fatal(),
-            // Verbs have no name for the others: a conflict of addresses, and events that were
-            // lost.
+            // Verbs have no name for the others.
+            AsyncEvent::AddressConflict { mac, .. } => return tell_conflict(mac),
             other => return eprintln!("srnic: {other:?}"),
         };
         let heard = locked(&self.targets).get(&target).cloned();
@@ -154,6 +155,14 @@ impl Listeners {
     }
 }
 
+fn tell_conflict(mac: [u8; 6]) {
+    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+    eprintln!("srnic: another host ({mac}) has this device's IP address, too: give each an ip= of its own");
+}
+
+/// A device that has no link for so long after it was opened says why.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// The thread that takes events from the engine. It sleeps until there is one.
 pub struct EventPump {
     stop: Arc<OwnedFd>,
@@ -161,12 +170,14 @@ pub struct EventPump {
 }
 
 impl EventPump {
-    pub fn start(device: &Device, listeners: &Arc<Listeners>) -> Result<Self> {
+    /// `name` is what the program calls the device.
+    pub fn start(device: &Device, name: &str, listeners: &Arc<Listeners>) -> Result<Self> {
         let stop = Arc::new(counter(0)?);
         device.event_fd()?;
         let (device, listeners, stopped) = (device.clone(), Arc::clone(listeners), Arc::clone(&stop));
+        let name = name.to_owned();
         let thread = std::thread::Builder::new().name("srnic-events".to_owned());
-        let thread = thread.spawn(move || pump(&device, &listeners, &stopped))?;
+        let thread = thread.spawn(move || pump(&device, &name, &listeners, &stopped))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
@@ -181,13 +192,28 @@ impl Drop for EventPump {
     }
 }
 
-fn pump(device: &Device, listeners: &Listeners, stop: &OwnedFd) {
+/// Tells the user why the device has no link, if it has none.
+pub fn tell_link_down(device: &Device, name: &str) {
+    if let Some(why) = device.link_down() {
+        eprintln!("srnic: {name} has no link: {why}");
+    }
+}
+
+fn pump(device: &Device, name: &str, listeners: &Listeners, stop: &OwnedFd) {
     let Ok(bell) = device.event_fd() else { return };
+    let mut link_by = Some(Instant::now() + PATIENCE);
     let watched = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     loop {
         let mut fds = [watched(stop.as_raw_fd()), watched(bell.as_raw_fd())];
+        let left = link_by.map(|end| end.saturating_duration_since(Instant::now()));
+        // Rounded up, so that the time is over then.
+        let limit = left.map_or(-1, |left| c_int::try_from(left.as_millis() + 1).unwrap_or(c_int::MAX));
         // SAFETY: the array has two elements.
-        unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) };
+        unsafe { libc::poll(fds.as_mut_ptr(), 2, limit) };
+        if link_by.is_some_and(|end| Instant::now() >= end) {
+            link_by = None;
+            tell_link_down(device, name);
+        }
         while let Some(event) = device.poll_event() {
             match event {
                 AsyncEvent::OtherDialect { qpn, peer, theirs, heard } => {

@@ -9,6 +9,8 @@ use verbs_api::{DeviceSpec, SpecError};
 
 /// How long a switch may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
+/// Keys of the device that is the answer, and those in which it must be as the switch's end is.
+const OF_SWITCH: [&str; 4] = ["ip", "role", "mtu", "driver"];
 /// How the answer begins if there is none to give.
 const REFUSED: &str = "refused: ";
 
@@ -39,17 +41,34 @@ impl PoolSpec {
     }
 
     /// Says now what would make no sense of any answer.
-    pub fn check(&self) -> Result<(), SpecError> {
-        self.device("memif:/tmp/a.sock,role=client,ip=10.77.0.1").map(drop)
+    pub fn check(&self) -> Result<(), String> {
+        if self.socket.as_os_str().is_empty() {
+            return Err(
+                "`pool:` names no socket: pool:SOCKET is that of a `srnic switch --pool SOCKET`".to_owned()
+            );
+        }
+        let keys = self.keys.split(',').filter_map(|key| key.split('=').next());
+        if let Some(key) = keys.map(str::trim).find(|key| OF_SWITCH.contains(key)) {
+            return Err(format!("`{key}=` behind `pool:` is the switch's to say: leave it out"));
+        }
+        self.device("memif:/tmp/a.sock,role=client,ip=10.77.0.1").map(drop).map_err(|error| error.to_string())
     }
 
     fn device(&self, answer: &str) -> Result<DeviceSpec, SpecError> {
         format!("{}{answer}{}", self.faults, self.keys).parse()
     }
 
+    fn unanswered(&self, error: &io::Error) -> io::Error {
+        let socket = self.socket.display();
+        io::Error::new(
+            error.kind(),
+            format!("no switch answers at {socket} ({error}): start it by `srnic switch --pool {socket}`"),
+        )
+    }
+
     /// Asks for a port.
     pub fn take(&self) -> io::Result<(DeviceSpec, Lease)> {
-        let connection = UnixStream::connect(&self.socket)?;
+        let connection = UnixStream::connect(&self.socket).map_err(|error| self.unanswered(&error))?;
         connection.set_read_timeout(Some(LIMIT))?;
         let mut answer = String::new();
         BufReader::new(&connection).read_line(&mut answer)?;
@@ -88,10 +107,10 @@ mod tests {
 
     #[test]
     fn the_answer_is_a_device_between_faults_and_keys() {
-        let text = "fault:loss=1%,seed=7:pool:SOCKET,mtu=4096";
+        let text = "fault:loss=1%,seed=7:pool:SOCKET,stat=/tmp/7.stat";
         let (device, _lease) =
             taken("good", text, "memif:/run/7.sock,role=client,ip=10.77.0.7\n").expect("a port");
-        let whole = "fault:loss=1%,seed=7:memif:/run/7.sock,role=client,ip=10.77.0.7,mtu=4096";
+        let whole = "fault:loss=1%,seed=7:memif:/run/7.sock,role=client,ip=10.77.0.7,stat=/tmp/7.stat";
         assert_eq!(device, whole.parse().expect("a device"));
     }
 
@@ -108,7 +127,27 @@ mod tests {
         for text in ["memif:/tmp/pool:a", "sim:pool", "fault:loss=1%:memif:/a", "queue:pool:/a"] {
             assert_eq!(PoolSpec::parse(text), None, "{text}");
         }
-        let pool = PoolSpec::parse("pool:/a,colour=red").expect("a pool");
-        assert!(pool.check().is_err());
+    }
+
+    #[test]
+    fn what_no_pool_can_give_is_refused_before_anybody_is_asked() {
+        for (text, part) in [
+            ("pool:/a,colour=red", "colour"),
+            ("pool:/a,ip=10.77.0.9", "`ip=`"),
+            ("fault:loss=1%:pool:/a,mtu=1500", "`mtu=`"),
+            ("pool:/a,role=client", "`role=`"),
+            ("pool:", "no socket"),
+        ] {
+            let error = PoolSpec::parse(text).expect("a pool").check().expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        PoolSpec::parse("pool:/a,poll=thread").expect("a pool").check().expect("a key of this process's");
+    }
+
+    #[test]
+    fn a_switch_that_is_not_there_is_named() {
+        let pool = PoolSpec::parse("pool:/nowhere/7.sock").expect("a pool");
+        let error = pool.take().expect_err("nobody is there").to_string();
+        assert!(error.contains("srnic switch --pool /nowhere/7.sock"), "{error}");
     }
 }

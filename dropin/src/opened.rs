@@ -5,7 +5,7 @@ mod tests;
 
 use crate::config::{DeviceConfig, Source, late_end};
 use crate::errno::{Errno, Result, explain};
-use crate::events::{EventPump, Listeners};
+use crate::events::{EventPump, Listeners, tell_link_down};
 use crate::lease::Lease;
 use crate::ucma;
 use core::mem::MaybeUninit;
@@ -70,7 +70,7 @@ fn start(config: &DeviceConfig) -> Result<Opened> {
     };
     let device = device.map_err(|error| explain(&config.name, error))?;
     let listeners = Arc::new(Listeners::default());
-    let pump = EventPump::start(&device, &listeners)?;
+    let pump = EventPump::start(&device, &config.name, &listeners)?;
     let linger_until = Mutex::new(None);
     let config = config.clone();
     Ok(Opened {
@@ -114,6 +114,16 @@ pub fn tell_fatal() {
 }
 
 impl Opened {
+    /// Tells the user why a call failed that named another host, and why this one has no link, if
+    /// it has none.
+    pub fn explain_way(&self, call: &str, error: verbs_api::Error) -> Errno {
+        let errno = explain(call, error);
+        if errno == Errno(libc::ETIMEDOUT) {
+            tell_link_down(&self.device, &self.config.name);
+        }
+        errno
+    }
+
     /// A reliable connection is over, or is now with the process.
     pub fn note_end(&self) {
         *self.linger_until.lock().unwrap_or_else(PoisonError::into_inner) =

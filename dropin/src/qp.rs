@@ -177,7 +177,7 @@ exports! {
         let engine = &qp.pd.context.engine;
         let (mut attr, mut mask) = of_c(&engine.device, &attr.get(), mask)?;
         qp.take_dialect(&mut attr, &mut mask);
-        qp.pair.modify(&attr, mask).map_err(|error| explain("ibv_modify_qp", error))?;
+        qp.pair.modify(&attr, mask).map_err(|error| engine.explain_way("ibv_modify_qp", error))?;
         if mask.contains(QpAttrMask::STATE) {
             qp.note_state();
         }

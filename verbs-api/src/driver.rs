@@ -23,9 +23,9 @@ pub enum Driver {
     /// somebody does, 1 ms at most. If nobody has, it drives the engine, and sleeps when there is
     /// nothing to do, until somebody polls again. Beside a program that waits for messages by
     /// looking into its memory, and polls in between, it goes on waiting for frames and serves each
-    /// at once where the port has interrupts, else within 50 us. Right for programs that sometimes poll and sometimes do other things, and for
-    /// passive sides that may become active: peers are served in any case, and who polls pays for
-    /// no other thread.
+    /// at once where the port has interrupts, else within 50 us. Right for programs that sometimes
+    /// poll and sometimes do other things, and for passive sides that may become active: peers are
+    /// served in any case, and who polls pays for no other thread.
     Hybrid,
     /// A thread of the device's own; the application only touches rings. Right for passive sides,
     /// for programs that block, and where a core is to spare: the thread spins while there is

@@ -51,7 +51,7 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     let devices = devices(cli)?;
     let library = match &cli.library {
-        Some(directory) => directory.clone(),
+        Some(directory) => complete(directory.clone())?,
         None => beside(&std::env::current_exe().map_err(Error::file("find", Path::new("this program")))?)?,
     };
     let program = &cli.command[0];
@@ -110,6 +110,17 @@ fn check(device: &str) -> Result<()> {
     ))
 }
 
+/// A directory that the user names has both files: the loader goes on without one that it does not
+/// find.
+fn complete(directory: PathBuf) -> Result<PathBuf> {
+    match [LIBRARY, PRELOAD].map(|file| directory.join(file)).into_iter().find(|file| !file.is_file()) {
+        None => Ok(directory),
+        Some(file) => Err(Error::file("find", &file)(io::Error::other(
+            "--library takes the directory that `cargo xtask dropin` prints",
+        ))),
+    }
+}
+
 /// The directory of the library that belongs to this program.
 fn beside(program: &Path) -> Result<PathBuf> {
     let directory = program.parent().unwrap_or(Path::new("/"));
@@ -163,7 +174,7 @@ mod tests {
 
     #[test]
     fn devices_of_a_pool_and_of_a_rank_are_checked_as_what_they_become() {
-        for device in ["pool:/tmp/p.sock", "fault:loss=1%,seed=7:pool:/tmp/p.sock,mtu=1500; speed=25"] {
+        for device in ["pool:/tmp/p.sock", "fault:loss=1%,seed=7:pool:/tmp/p.sock,stat=/tmp/1.stat; speed=25"] {
             assert!(check(device).is_ok(), "{device}");
         }
         assert!(check("memif:/tmp/{rank}.sock,ip=10.77.0.{rank}").is_ok());

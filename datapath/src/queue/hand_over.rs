@@ -70,8 +70,8 @@ impl HandOver {
         self.taken.store(taken, Ordering::Relaxed);
     }
 
-    /// Whether the thread drives, and so sleeps or waits for the lock. Under the engine's lock; else
-    /// it is a hint.
+    /// Whether the thread drives, and so sleeps or waits for the lock. Under the engine's lock; a
+    /// hint without it.
     #[inline]
     #[must_use]
     pub fn is_taken(&self) -> bool {

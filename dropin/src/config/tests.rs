@@ -39,7 +39,7 @@ fn who_comes_first_is_the_server() {
 
 #[test]
 fn several_devices_have_names_and_lines_of_their_own() {
-    let text = "\nmlx=sim:left; speed=25\n  other_1 = fault:loss=1%:pool:/run/pool.sock,mtu=1500\n";
+    let text = "\nmlx=sim:left; speed=25\n  other_1 = fault:loss=1%:pool:/run/pool.sock,stat=/run/1.stat\n";
     let devices = parse_all(text).expect("two devices");
     let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
     assert_eq!((names, devices[0].speed), (vec!["mlx", "other_1"], 25));

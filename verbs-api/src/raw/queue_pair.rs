@@ -16,8 +16,8 @@ use std::time::Instant;
 /// A queue pair in the states that the program drives, as
 /// [`ManualQueuePair`](crate::ManualQueuePair) is, for any number of threads: its send queue and
 /// its receive queue have a lock each, which is held as long as the guard is kept. A thread that
-/// waits for one spins and yields, so threads of real-time priority must not share a queue pair with
-/// others. Made by
+/// waits for one spins and yields, so threads of real-time priority must not share a queue pair
+/// with others. Made by
 /// [`QueuePairBuilder::create_raw`](crate::QueuePairBuilder::create_raw).
 ///
 /// Dropping it destroys it: what is outstanding ends without completions.
