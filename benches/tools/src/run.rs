@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn devices_of_a_pool_and_of_a_rank_are_checked_as_what_they_become() {
-        for device in ["pool:/tmp/p.sock", "fault:loss=1%,seed=7:pool:/tmp/p.sock,stat=/tmp/1.stat; speed=25"] {
+        for device in ["pool:/tmp/p.sock", "fault:loss=1%,seed=7:pool:/tmp/p.sock,stat=/tmp/1.stat; speed=25"]
+        {
             assert!(check(device).is_ok(), "{device}");
         }
         assert!(check("memif:/tmp/{rank}.sock,ip=10.77.0.{rank}").is_ok());

@@ -8,8 +8,10 @@ use datapath::time::Time;
 
 /// While a thread spins, it yields so often, to find out.
 const PROBE_NS: u64 = 50_000;
-/// A yield that takes longer has let others run.
-const OTHERS_NS: u64 = 5_000;
+/// A yield that takes longer has let others run, or was interrupted.
+const OTHERS_NS: u64 = 20_000;
+/// Two such among so many have let others run: interrupts are rarer.
+const AMONG: u8 = 16;
 /// So long a processor counts as crowded. Each time that it is found so again, the time is twice as
 /// long, up to the second of these: a yield on a crowded processor costs the slices of all others.
 const MIN_NS: u64 = 10_000_000;
@@ -26,11 +28,14 @@ pub(super) struct Crowd {
     until: Time,
     /// For how long it will if it is found crowded next.
     length_ns: u64,
+    /// Of so many further yields none must be late.
+    suspects: u8,
 }
 
 impl Crowd {
     pub const fn new() -> Self {
-        Self { yields_at: Time::ZERO, probe_at: Time::ZERO, until: Time::ZERO, length_ns: MIN_NS }
+        let never = Time::ZERO;
+        Self { yields_at: never, probe_at: never, until: never, length_ns: MIN_NS, suspects: 0 }
     }
 
     /// Whether others want the processor.
@@ -55,11 +60,17 @@ impl Crowd {
         if self.is_there(self.yields_at) {
             return;
         }
-        if took_ns > OTHERS_NS {
+        if took_ns <= OTHERS_NS {
+            self.suspects = self.suspects.saturating_sub(1);
+            if self.suspects == 0 {
+                self.length_ns = MIN_NS;
+            }
+        } else if self.suspects == 0 {
+            self.suspects = AMONG;
+        } else {
+            self.suspects = 0;
             self.until = self.yields_at.after(took_ns.saturating_add(self.length_ns));
             self.length_ns = (self.length_ns * 2).min(MAX_NS);
-        } else {
-            self.length_ns = (self.length_ns / 2).max(MIN_NS);
         }
     }
 }

@@ -50,20 +50,31 @@ fn heard(idle: &mut Idle, mut us: u64, yield_us: u64) -> [u64; 2] {
 fn where_others_want_the_processor_it_sleeps_soon() {
     let mut idle = alone();
     assert_eq!(heard(&mut idle, 1_000, 1), [49, 151], "one probe, and those behind 50 us");
-    assert_eq!(heard(&mut idle, 2_000, 21), [2, 1], "the first yield shows it");
+    assert_eq!(heard(&mut idle, 2_000, 21), [29, 2], "two late yields show it");
     assert_eq!(heard(&mut idle, 3_000, 21), [2, 0]);
     assert_eq!(heard(&mut idle, 11_000, 21), [2, 0]);
-    assert_eq!(heard(&mut idle, 13_000, 21), [2, 1], "after 10 ms it looks again");
+    assert_eq!(heard(&mut idle, 13_000, 21), [29, 2], "after 10 ms it looks again");
     assert_eq!(heard(&mut idle, 32_000, 21), [2, 0], "and then after twice as long");
     assert_eq!(heard(&mut idle, 34_000, 1), [49, 151], "the others are gone");
     assert_eq!(heard(&mut idle, 35_000, 1), [49, 151]);
+}
+
+#[test]
+fn a_late_yield_now_and_then_is_no_crowd() {
+    let mut idle = alone();
+    for us in (1_000..100_000).step_by(100) {
+        idle.busy(after(us));
+        assert_eq!(idle.backoff(after(us + 2), None), Backoff::Yield);
+        idle.crowd.yielded(if us % 2_000 == 0 { 100_000 } else { 300 });
+        assert_eq!(idle.backoff(after(us + 3), None), Backoff::Spin);
+    }
 }
 
 /// As when the port has no room for what is due.
 #[test]
 fn late_yields_of_a_crowd_that_is_known_say_nothing_new() {
     let mut idle = alone();
-    assert_eq!(heard(&mut idle, 1_000, 21), [2, 1]);
+    assert_eq!(heard(&mut idle, 1_000, 21), [29, 2]);
     for us in 2_000..2_010 {
         assert_eq!(idle.backoff(after(us), Some(after(us))), Backoff::Yield);
         idle.crowd.yielded(21_000);
