@@ -11,7 +11,7 @@ const PROBE_NS: u64 = 50_000;
 /// A yield that takes longer has let others run, or was interrupted.
 const OTHERS_NS: u64 = 20_000;
 /// Two such among so many have let others run: interrupts are rarer.
-const AMONG: u8 = 16;
+const AMONG: u8 = 64;
 /// So long a processor counts as crowded. Each time that it is found so again, the time is twice as
 /// long, up to the second of these: a yield on a crowded processor costs the slices of all others.
 const MIN_NS: u64 = 10_000_000;

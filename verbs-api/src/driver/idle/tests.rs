@@ -62,10 +62,10 @@ fn where_others_want_the_processor_it_sleeps_soon() {
 #[test]
 fn a_late_yield_now_and_then_is_no_crowd() {
     let mut idle = alone();
-    for us in (1_000..100_000).step_by(100) {
+    for us in (1_000..500_000).step_by(100) {
         idle.busy(after(us));
         assert_eq!(idle.backoff(after(us + 2), None), Backoff::Yield);
-        idle.crowd.yielded(if us % 2_000 == 0 { 100_000 } else { 300 });
+        idle.crowd.yielded(if us % 10_000 == 0 { 100_000 } else { 300 });
         assert_eq!(idle.backoff(after(us + 3), None), Backoff::Spin);
     }
 }
