@@ -248,11 +248,12 @@ mod tests {
             row(0.05, vec![]),
             row(0.9, vec![]),
             row(0.06, vec![]),
-            row(1.1, vec![]),
-            row(1.1, vec![1.0; 3]),
+            // Of slow links nothing is claimed beside cubic.
+            row(0.2, vec![]),
+            row(0.9, vec![1.0; 3]),
         ];
         let kept: Vec<bool> = claims(&rows).iter().map(Claim::is_kept).collect();
-        assert_eq!(kept, [true, false, true, false, true, true, true, true]);
+        assert_eq!(kept, [true, false, true, false, true, false]);
         let table = table_of(&rows);
         assert_eq!(
             table.lines().count(),
