@@ -104,6 +104,27 @@ impl Channel {
         removed
     }
 
+    /// Waits for an event, unless the program has made the descriptor non-blocking. If another
+    /// thread closes it meanwhile, only a signal ends the call: so a kernel would have it, whose
+    /// call has begun.
+    pub fn wait(&self, fd: RawFd) -> Result<()> {
+        if inode_of(fd) != Ok(self.inode) {
+            // SAFETY: it takes nothing.
+            unsafe { libc::pause() };
+            return Err(Errno::last());
+        }
+        // SAFETY: it takes no pointer.
+        if unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
+            return Err(Errno::AGAIN);
+        }
+        let mut watched = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: it is one.
+        if unsafe { libc::poll(&raw mut watched, 1, -1) } < 0 {
+            return Err(Errno::last());
+        }
+        Ok(())
+    }
+
     /// Returns `true` if no descriptor of it is open any more, in this process or another.
     pub fn is_closed(&self) -> bool {
         poll(self.bell.as_raw_fd(), 0, 0) & libc::POLLERR != 0
@@ -127,20 +148,6 @@ fn poll(fd: RawFd, events: i16, limit: c_int) -> i16 {
     if unsafe { libc::poll(&raw mut watched, 1, limit) } < 0 { 0 } else { watched.revents }
 }
 
-/// Waits for an event, unless the program has made the descriptor non-blocking.
-pub fn wait(fd: RawFd) -> Result<()> {
-    // SAFETY: it takes no pointer.
-    if unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
-        return Err(Errno::AGAIN);
-    }
-    let mut watched = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: it is one.
-    if unsafe { libc::poll(&raw mut watched, 1, -1) } < 0 {
-        return Err(Errno::last());
-    }
-    Ok(())
-}
-
 pub fn inode_of(fd: RawFd) -> Result<u64> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: there is room; it is read only if it was written.
@@ -149,5 +156,24 @@ pub fn inode_of(fd: RawFd) -> Result<u64> {
             return Err(Errno::last());
         }
         Ok(status.assume_init().st_ino)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_that_asks_while_another_closes_goes_on_waiting() {
+        let (channel, fd) = Channel::open(0).expect("a descriptor");
+        // SAFETY: nobody else has it.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        let waits = std::thread::spawn(move || channel.wait(fd));
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {
+            assert!(!waits.is_finished(), "{:?}", waits.join());
+            std::thread::yield_now();
+        }
     }
 }

@@ -12,7 +12,7 @@ pub fn get_event(command: &Command) -> Result<()> {
     let asked: GetEvent = command.get()?;
     loop {
         match command.channel.pop(command.fd, |told| deliver(command, &asked, told)) {
-            Err(Errno::AGAIN) => channel::wait(command.fd)?,
+            Err(Errno::AGAIN) => command.channel.wait(command.fd)?,
             done => return done,
         }
     }
