@@ -17,7 +17,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use verbs_api::{AsyncEvent, Device, raw};
+use verbs_api::{AsyncEvent, Device, ModifyError, raw};
 
 /// What an event may concern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,7 +132,6 @@ impl Listeners {
             AsyncEvent::PortError => return self.tell_all(1, event::PORT_ERR),
             AsyncEvent::DeviceFatal => return self.tell_fatal(),
             // Verbs have no name for the others.
-            AsyncEvent::AddressConflict { mac, .. } => return tell_conflict(mac),
             other => return eprintln!("srnic: {other:?}"),
         };
         let heard = locked(&self.targets).get(&target).cloned();
@@ -153,11 +152,6 @@ impl Listeners {
             queue.push(Element(without_provenance_mut(port)), event_type);
         }
     }
-}
-
-fn tell_conflict(mac: [u8; 6]) {
-    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
-    eprintln!("srnic: another host ({mac}) has this device's IP address, too: give each an ip= of its own");
 }
 
 /// A device that has no link for so long after it was opened says why.
@@ -222,6 +216,9 @@ fn pump(device: &Device, name: &str, listeners: &Listeners, stop: &OwnedFd) {
                     if !heard && raw::fail(device, qpn).is_ok() {
                         listeners.tell(AsyncEvent::QpFatal { qpn });
                     }
+                }
+                AsyncEvent::AddressConflict { mac, .. } => {
+                    eprintln!("srnic: {}", ModifyError::AddressTaken { ip: device.ip(), mac });
                 }
                 event => listeners.tell(event),
             }

@@ -198,16 +198,21 @@ fn a_program_that_polls_now_and_then_takes_over_and_hands_back() {
             assert_eq!(next(&mut hosts[from].cq, LONG), Some(WcStatus::Success));
         } else {
             // Nobody polls: the bytes arrive nevertheless.
-            let start = Instant::now();
-            let mut word = [0; 8];
-            while word != bytes {
-                assert!(start.elapsed() < LONG, "round {round}: nobody drives");
-                hosts[to].memory.read(0, &mut word).expect("inside");
-                thread::sleep(Duration::from_micros(100));
-            }
+            see(&hosts[to], round, || thread::sleep(Duration::from_micros(100)));
             assert_eq!(next(&mut hosts[from].cq, LONG), Some(WcStatus::Success));
         }
         thread::sleep(Duration::from_micros(300 * (round % 5)));
+    }
+}
+
+/// Looks into the memory of a host until the round is there; `between` comes after each look.
+fn see(host: &Host, round: u64, between: impl Fn()) {
+    let start = Instant::now();
+    let mut word = [0; 8];
+    while word != round.to_ne_bytes() {
+        assert!(start.elapsed() < LONG, "round {round}: nobody drives");
+        host.memory.read(0, &mut word).expect("inside");
+        between();
     }
 }
 
@@ -232,25 +237,16 @@ fn programs_that_look_into_their_memory_are_served_round_after_round() {
 
 fn write_there_and_back(first: bool, mut host: Host, mut pair: QueuePair, target: RemoteRegion) {
     const ROUNDS: u64 = 200;
-    let arrived = |host: &Host, round: u64| {
-        let start = Instant::now();
-        let mut word = [0; 8];
-        while word != round.to_ne_bytes() {
-            assert!(start.elapsed() < LONG, "round {round}: nobody drives");
-            host.memory.read(0, &mut word).expect("inside");
-            thread::yield_now();
-        }
-    };
     for round in 1..=ROUNDS {
         if !first {
-            arrived(&host, round);
+            see(&host, round, thread::yield_now);
         }
         let bytes = round.to_ne_bytes();
         let write = SendRequest::write(SendData::Inline(&bytes), target.at(0)).signaled();
         pair.post_send(&write).expect("posted");
         assert_eq!(next(&mut host.cq, LONG), Some(WcStatus::Success), "round {round}");
         if first {
-            arrived(&host, round);
+            see(&host, round, thread::yield_now);
         }
     }
 }
