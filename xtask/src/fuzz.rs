@@ -20,17 +20,21 @@ pub fn run(seed: u64, seconds: Option<u64>) -> Result<()> {
 /// How long a hostile peer of streams plays with the tests.
 pub const STREAMS_SECONDS: u64 = 60;
 
+/// The test whose ignored function plays a hostile peer of byte streams.
+const STREAMS_TEST: &str = "streams/tests/hostile.rs";
+
 /// Plays a hostile peer of byte streams from `seed` on.
 pub fn run_streams(seed: u64, seconds: Option<u64>) -> Result<()> {
     setup::implied(setup::BUILD)?;
-    let test = cargo(&["test", "--profile", CHECKED, "-p", "srnic-streams"]);
-    repo::run(streams(test, seed, seconds.unwrap_or(STREAMS_SECONDS)))
+    let test = cargo(&["test", "--profile", CHECKED, "-p", "srnic-streams", "--test", "hostile"]);
+    repo::run(streams(test, seed, seconds.unwrap_or(STREAMS_SECONDS))?)
 }
 
-/// What `cargo test` builds of its package, with a hostile peer of streams for so many seconds,
-/// from `seed` on.
-pub fn streams(mut test: Command, seed: u64, seconds: u64) -> Command {
-    test.args(["--test", "hostile", "--", "--ignored", "--exact", "anything_for_a_while", "--nocapture"]);
-    test.env("SRNIC_FUZZ_SEED", seed.to_string()).env("SRNIC_FUZZ_SECONDS", seconds.to_string());
-    test
+/// What `cargo test` built, or builds now, as a program that plays a hostile peer of streams for so
+/// many seconds, from `seed` on.
+pub fn streams(test: Command, seed: u64, seconds: u64) -> Result<Command> {
+    let mut program = Command::new(repo::test_program(test, STREAMS_TEST)?);
+    program.args(["--ignored", "--exact", "anything_for_a_while", "--nocapture"]);
+    program.env("SRNIC_FUZZ_SEED", seed.to_string()).env("SRNIC_FUZZ_SECONDS", seconds.to_string());
+    Ok(program)
 }

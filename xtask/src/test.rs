@@ -17,6 +17,9 @@ const WITHOUT_DPDK: &[&str] =
 /// `--all` plays them.
 const HEAVY: &[&str] = &["srnic-streams-examples", "srnic-bench-quic"];
 
+/// The name of a step.
+const HOSTILE: &str = "hostile peer of streams";
+
 /// The variable that fixes the cases of property tests.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
 
@@ -98,18 +101,24 @@ pub fn run(all: bool) -> Result<()> {
     setup::implied(setup::TESTS)?;
     let built = repo::target_directory()?.join(CHECKED);
     let mut steps = Steps::default();
-    steps.command("workspace", everything(all, &[]));
+    steps.command("workspace", everything(all));
     if all {
         steps.command("swarm", sim::optimised(1, SWARM_SEEDS.1));
     } else {
         steps.command("swarm", sim::swarm(Command::new(built.join("swarm")), 1, SWARM_SEEDS.0));
     }
-    let hostile = fuzz::streams(everything(all, &[]), 1, fuzz::STREAMS_SECONDS);
-    steps.beside("hostile peer of streams", hostile, |steps| {
+    let others = |steps: &mut Steps| {
         // What users' own tests run on.
         steps.command("verbs-api without dpdk", test(WITHOUT_DPDK));
         steps.command("loom", loom());
-    });
+    };
+    match fuzz::streams(everything(all), 1, fuzz::STREAMS_SECONDS) {
+        Ok(hostile) => steps.beside(HOSTILE, hostile, others),
+        Err(error) => {
+            steps.check(HOSTILE, || Err(error));
+            others(&mut steps);
+        }
+    }
     if all {
         steps.check("packages of the tools, too", packages::check_all);
         for long in LONG {
@@ -124,11 +133,11 @@ pub fn run(all: bool) -> Result<()> {
 /// Tests of the workspace, optimised, with all assertions. Each call selects what each other does,
 /// so that nothing is built twice: Cargo unifies the features of what is selected. That a member
 /// builds without the others is for lint to say, which makes packages of them.
-fn everything(all: bool, arguments: &[&str]) -> Command {
+fn everything(all: bool) -> Command {
     let mut command = test(&["--profile", CHECKED, "--workspace"]);
     command.args(EVERY_FEATURE);
     let heavy: &[&str] = if all { &[] } else { HEAVY };
-    command.args(heavy.iter().flat_map(|member| ["--exclude", *member])).args(arguments);
+    command.args(heavy.iter().flat_map(|member| ["--exclude", *member]));
     command
 }
 
