@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use crate::lease::PoolSpec;
 use core::fmt;
 use std::path::Path;
 use verbs_api::{DeviceSpec, Role, SpecError, Transport, WireMode};
@@ -28,8 +27,6 @@ pub enum Source {
     /// An end of a memif that does not say which: the one that it is by who was there when the
     /// environment was read.
     EitherEnd(Box<DeviceSpec>),
-    /// Whatever port a switch has to give away when the device opens.
-    Pool(PoolSpec),
 }
 
 /// A device that programs see.
@@ -108,7 +105,7 @@ fn named(line: &str) -> Option<(&str, &str)> {
 /// One device: its string, and what else is to be known of it.
 pub fn parse(name: &str, text: &str) -> Result<DeviceConfig, ConfigError> {
     let mut parts = text.split(';').map(str::trim);
-    let source = source(parts.next().unwrap_or_default())?;
+    let source = port(parts.next().unwrap_or_default().parse()?);
     let mut config =
         DeviceConfig { name: name.to_owned(), source, wire_mode: WireMode::Srnic, speed: SPEED_DEFAULT };
     for part in parts.filter(|part| !part.is_empty()) {
@@ -125,16 +122,6 @@ pub fn parse(name: &str, text: &str) -> Result<DeviceConfig, ConfigError> {
         }
     }
     Ok(config)
-}
-
-fn source(text: &str) -> Result<Source, ConfigError> {
-    match PoolSpec::parse(text) {
-        Some(pool) => {
-            pool.check().map_err(ConfigError)?;
-            Ok(Source::Pool(pool))
-        }
-        None => Ok(port(text.parse()?)),
-    }
 }
 
 fn speed(value: &str) -> Result<u32, ConfigError> {
@@ -181,8 +168,10 @@ impl DeviceConfig {
     /// gets its port, or its end of a pair, when it opens has one of its process.
     pub fn guid(&self) -> u64 {
         let mac = match &self.source {
-            Source::Spec(spec) => spec.mac_or_default().ok().flatten().unwrap_or([2, 0, 0, 0, 0, 1]),
-            Source::EitherEnd(_) | Source::Pool(_) => {
+            Source::Spec(spec) if !matches!(spec.transport, Transport::Pool { .. }) => {
+                spec.mac_or_default().ok().flatten().unwrap_or([2, 0, 0, 0, 0, 1])
+            }
+            Source::Spec(_) | Source::EitherEnd(_) => {
                 let [a, b, c, d] = std::process::id().to_be_bytes();
                 [6, 0, a, b, c, d]
             }
@@ -195,7 +184,6 @@ impl DeviceConfig {
     pub fn ip(&self) -> Option<std::net::IpAddr> {
         match &self.source {
             Source::Spec(spec) | Source::EitherEnd(spec) => spec.ip_or_default().ok(),
-            Source::Pool(_) => None,
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | structures and numbers | `abi` |
 //! | every exported name, and its version | `libibverbs.map` beside this crate's manifest |
 //! | what C hands over, made safe | `argument`, `object`, `export` |
-//! | devices, by SRNIC_DEVICE; opening them | `config`, `lease`, `device`, `opened`, `context`, `query` |
+//! | devices, by SRNIC_DEVICE; opening them | `config`, `device`, `opened`, `context`, `query` |
 //! | what is below /sys and /dev | `paths`, and the library in `preload/` |
 //! | memory, completion queues, queue pairs | `memory`, `window`, `channel`, `cq`, `cq_ex`, `qp`, `post`, .. |
 //! | the connection manager's device | `ucma`, `from_kernel` |
@@ -31,7 +31,6 @@ mod ece;
 mod errno;
 mod events;
 mod from_kernel;
-mod lease;
 mod memory;
 mod object;
 mod opened;

@@ -6,7 +6,6 @@ mod tests;
 use crate::config::{DeviceConfig, Source, late_end};
 use crate::errno::{Errno, Result, explain};
 use crate::events::{EventPump, Listeners, tell_link_down};
-use crate::lease::Lease;
 use crate::ucma;
 use core::mem::MaybeUninit;
 use std::net::IpAddr;
@@ -34,8 +33,6 @@ pub struct Opened {
     linger_until: Mutex<Option<Instant>>,
     /// Ends before the device is gone.
     _pump: EventPump,
-    /// Of its port, which ends after the device.
-    _lease: Option<Lease>,
     /// The process that opened it: children that it forks have none of its threads.
     process: u32,
 }
@@ -60,28 +57,16 @@ pub fn open(config: &DeviceConfig) -> Result<Arc<Opened>> {
 }
 
 fn start(config: &DeviceConfig) -> Result<Opened> {
-    let (device, lease) = match &config.source {
-        Source::Spec(spec) => (run(spec), None),
-        Source::EitherEnd(spec) => (run(spec).or_else(|error| run(&late_end(spec).ok_or(error)?)), None),
-        Source::Pool(pool) => {
-            let (spec, lease) = pool.take().map_err(|error| explain(&config.name, error))?;
-            (run(&spec), Some(lease))
-        }
+    let device = match &config.source {
+        Source::Spec(spec) => run(spec),
+        Source::EitherEnd(spec) => run(spec).or_else(|error| run(&late_end(spec).ok_or(error)?)),
     };
     let device = device.map_err(|error| explain(&config.name, error))?;
     let listeners = Arc::new(Listeners::default());
     let pump = EventPump::start(&device, &config.name, &listeners)?;
     let linger_until = Mutex::new(None);
     let config = config.clone();
-    Ok(Opened {
-        device,
-        config,
-        listeners,
-        linger_until,
-        _pump: pump,
-        _lease: lease,
-        process: std::process::id(),
-    })
+    Ok(Opened { device, config, listeners, linger_until, _pump: pump, process: std::process::id() })
 }
 
 /// An engine over a port.

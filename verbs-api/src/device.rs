@@ -22,6 +22,7 @@ use crate::driver::{Driver, EngineThread};
 use crate::error::Error;
 use crate::memory::ProtectionDomain;
 use crate::nic::Hears;
+use crate::pool::Lease;
 use crate::shared::{Call, Shared};
 use crate::spec::DeviceSpec;
 use crate::stat::{MetricSource, Sources, StatServer};
@@ -71,6 +72,8 @@ struct Inner {
     bell: OnceLock<Arc<Bell>>,
     /// The connection manager of the device, once it has one.
     connections: Mutex<Option<Arc<Service>>>,
+    /// Of its port, if that is of a pool. The port is closed before it is given back.
+    lease: Option<Lease>,
 }
 
 impl Device {

@@ -97,6 +97,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A pool gave no port.
+    #[error("the pool at {} gives no port: {why}", socket.display())]
+    Pool {
+        /// The socket of the switch.
+        socket: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The operating system gave no random numbers.
     #[error("the operating system gives no random numbers: {0}")]
     Random(getrandom::Error),

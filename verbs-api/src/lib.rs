@@ -102,6 +102,7 @@ mod native_packet;
 mod nic;
 #[cfg(feature = "dpdk")]
 mod open;
+mod pool;
 mod port;
 mod process;
 mod queue_pair;

@@ -51,6 +51,7 @@ pub fn open_port(spec: &DeviceSpec) -> Result<OpenPort, Error> {
             Ok(NicConfig { address: address.clone(), mac: spec.mac, mtu: spec.mtu }.open(eal)?)
         }
         Transport::Sim { .. } => Err(Error::Unsupported("a sim: device is no port of DPDK's")),
+        Transport::Pool { .. } => Err(Error::Unsupported("a port of a pool is none of DPDK's")),
     }
 }
 

@@ -105,6 +105,11 @@ pub enum Transport {
         /// The address of the NIC on the bus, such as `0000:17:00.0`.
         address: String,
     },
+    /// The port that `srnic switch --pool` has for whoever opens it: a memif, and an address.
+    Pool {
+        /// The socket where the switch is asked.
+        socket: PathBuf,
+    },
 }
 
 impl Transport {
@@ -119,6 +124,7 @@ impl Transport {
             Self::AfXdp { .. } => "af_xdp",
             Self::Sim { .. } => "sim",
             Self::Pci { .. } => "pci",
+            Self::Pool { .. } => "pool",
         }
     }
 }
@@ -145,12 +151,13 @@ pub enum Hugepages {
 /// | `af_packet:INTERFACE`, `af_xdp:INTERFACE` | an interface of the kernel's |
 /// | `pci:ADDRESS` | a NIC that is bound to DPDK |
 /// | `sim:SEGMENT` | a port of an Ethernet segment inside the process, without DPDK: all devices of that name reach each other |
+/// | `pool:SOCKET` | a port of a `srnic switch --pool SOCKET`, as a memif by the native driver, and an address, until the device closes or the process ends |
 ///
 /// | key | value | default |
 /// |---|---|---|
 /// | `role` | `server`, `client`; `memif` only | [`DeviceSpec::or_role`], else an error when opened |
 /// | `driver` | `native`: packets are built and read in the memory itself that is shared with the peer or the kernel, without DPDK; `dpdk`: DPDK's driver copies them; `memif` and `af_packet` only | `native` |
-/// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client, 10.77.0.N for the Nth of a segment; must be given for an interface and a NIC |
+/// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client, 10.77.0.N for the Nth of a segment; what a pool has free, which can be asked for one; must be given for an interface and a NIC |
 /// | `mac` | Ethernet address | 02:00 and the last four bytes of a given `ip`, so that hosts on a switch differ; else 02:00:00:00:00:01, 02:00:00:00:00:02; ending in N on a segment; that of the interface or NIC |
 /// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |
 /// | `vlan` | 1..=4094 | no VLAN tag |
@@ -308,12 +315,13 @@ impl DeviceSpec {
             Transport::AfPacket { .. }
             | Transport::AfXdp { .. }
             | Transport::Pci { .. }
-            | Transport::Sim { .. } => Ok(None),
+            | Transport::Sim { .. }
+            | Transport::Pool { .. } => Ok(None),
         }
     }
 
     /// Address of the device: as given, or the role's default. A `sim:` device gets its default
-    /// when it opens.
+    /// when it opens, and so does one of a pool.
     ///
     /// # Errors
     /// [`SpecError::NoIp`] if there is neither; [`SpecError::NoRole`].
@@ -326,6 +334,9 @@ impl DeviceSpec {
             (None, Transport::AfPacket { interface: name, .. } | Transport::AfXdp { interface: name })
             | (None, Transport::Pci { address: name } | Transport::Sim { segment: name }) => {
                 Err(SpecError::NoIp { scheme: self.transport.scheme(), name: name.clone() })
+            }
+            (None, Transport::Pool { socket }) => {
+                Err(SpecError::NoIp { scheme: self.transport.scheme(), name: socket.display().to_string() })
             }
             (
                 None,

@@ -7,14 +7,7 @@ use verbs_api::{DeviceSpec, SpecError, Transport};
 /// # Errors
 /// That of the device string, or that other processes do not reach the device.
 pub fn processes(text: &str) -> Result<DeviceSpec, String> {
-    let spec: DeviceSpec = text.parse().map_err(|error| match error {
-        SpecError::UnknownScheme { scheme } if scheme == "pool" => {
-            "only `srnic run` takes a port of a pool; a tool takes one of the switch's own ports, such as \
-             memif:/tmp/a.sock"
-                .to_owned()
-        }
-        error => error.to_string(),
-    })?;
+    let spec: DeviceSpec = text.parse().map_err(|error: SpecError| error.to_string())?;
     if matches!(spec.transport, Transport::Sim { .. }) {
         return Err("a network of `sim:` is inside one process, and this tool's other end is another \
                     process; memif:/tmp/a.sock joins two"
@@ -26,12 +19,6 @@ pub fn processes(text: &str) -> Result<DeviceSpec, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pool_is_refused_with_who_takes_it() {
-        let refused = processes("pool:/tmp/pool.sock").expect_err("no tool's");
-        assert!(refused.starts_with("only `srnic run` takes a port of a pool"), "{refused}");
-    }
 
     #[test]
     fn a_network_inside_one_process_is_refused_with_one_that_joins_two() {

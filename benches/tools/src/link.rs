@@ -46,9 +46,10 @@ pub(crate) fn wait_for_port(
 /// Scheme and name, as in the device string.
 fn name_of(transport: &Transport) -> String {
     let name = match transport {
-        Transport::Memif { path, .. } | Transport::Vhost { path } | Transport::Virtio { path } => {
-            path.display().to_string()
-        }
+        Transport::Memif { path, .. }
+        | Transport::Vhost { path }
+        | Transport::Virtio { path }
+        | Transport::Pool { socket: path } => path.display().to_string(),
         Transport::AfPacket { interface: name, .. }
         | Transport::AfXdp { interface: name }
         | Transport::Sim { segment: name }

@@ -91,13 +91,10 @@ fn listed(text: &str) -> Result<String> {
 /// What makes no sense is said here: programs say of a device that does not open only that.
 fn check(device: &str) -> Result<()> {
     let device = device.split(';').next().unwrap_or_default().trim().replace("{rank}", "1");
-    // The port that a pool gives is a memif.
-    let device =
-        device.replacen("pool:", "memif:", usize::from(device.split(':').any(|part| part == "pool")));
     let spec: DeviceSpec = device.parse().map_err(verbs_api::Error::from)?;
     let native = match spec.transport {
         Transport::Memif { driver, .. } | Transport::AfPacket { driver, .. } => driver == PortDriver::Native,
-        Transport::Sim { .. } => true,
+        Transport::Sim { .. } | Transport::Pool { .. } => true,
         _ => false,
     };
     if native {
@@ -180,6 +177,8 @@ mod tests {
         }
         assert!(check("memif:/tmp/{rank}.sock,ip=10.77.0.{rank}").is_ok());
         assert!(check("pool:/tmp/p.sock,colour=red").is_err());
+        assert!(check("pool:/tmp/p.sock,mtu=1500").is_err(), "that is the switch's to say");
+        assert!(check("pool:").is_err());
     }
 
     #[test]

@@ -106,6 +106,8 @@ pub struct Switch {
     look_at: Time,
     /// Ports that come later.
     arriving: Option<Receiver<Arrival>>,
+    /// The names of those that have come.
+    arrived: Vec<String>,
 }
 
 impl Switch {
@@ -121,9 +123,16 @@ impl Switch {
     }
 
     fn attach_arrived(&mut self) {
-        while let Some(Ok(port)) = self.arriving.as_ref().map(Receiver::try_recv) {
+        while let Some(Ok(Arrival { name, port })) = self.arriving.as_ref().map(Receiver::try_recv) {
             self.attach(port, QueueConfig::default());
+            self.arrived.push(name);
         }
+    }
+
+    /// The names of the ports that came later, in the order of [`Switch::lanes`], where they are
+    /// behind the others.
+    pub fn arrived(&self) -> impl Iterator<Item = &str> {
+        self.arrived.iter().map(String::as_str)
     }
 
     /// Moves what is there: a burst of each port, and what waits in queues. A port without a link

@@ -31,7 +31,7 @@ fn who_comes_first_is_the_server() {
     assert!(listens(sockets, "/run/a.sock"));
     // Connected, and no longer waited for; and nobody's.
     assert!(!listens(sockets, "/run/b.sock") && !listens(sockets, "/run/c.sock"));
-    let source = source("memif:/nonexistent/c.sock").expect("a device");
+    let source = port("memif:/nonexistent/c.sock".parse().expect("a device"));
     let Source::EitherEnd(spec) = source else { panic!("{source:?}") };
     assert_eq!(spec.role().ok().flatten(), Some(Role::Server));
     assert_eq!(late_end(&spec), None, "nobody came before it");
@@ -43,7 +43,10 @@ fn several_devices_have_names_and_lines_of_their_own() {
     let devices = parse_all(text).expect("two devices");
     let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
     assert_eq!((names, devices[0].speed), (vec!["mlx", "other_1"], 25));
-    assert!(matches!(devices[1].source, Source::Pool(_)) && devices[1].ip().is_none());
+    assert!(
+        matches!(&devices[1].source, Source::Spec(spec) if matches!(spec.transport, Transport::Pool { .. }))
+            && devices[1].ip().is_none()
+    );
     let devices = parse_all("memif:/tmp/a.sock,role=client").expect("one");
     assert_eq!((devices.len(), devices[0].name.as_str()), (1, "srnic0"));
     for twice in ["a = sim:here\na = sim:there", "sim:here\nsim:there"] {
@@ -66,4 +69,7 @@ fn devices_of_a_pool_are_told_apart_by_their_process() {
     let config = parse("srnic0", "pool:/run/pool.sock").expect("as it should be");
     let pid = u64::from(std::process::id());
     assert_eq!(config.guid() & 0xFF_FFFF, pid & 0xFF_FFFF);
+    assert_eq!(config.ip(), None);
+    let asked = parse("srnic0", "pool:/run/pool.sock,ip=10.77.0.9").expect("as it should be");
+    assert_eq!(asked.ip().map(|ip| ip.to_string()).as_deref(), Some("10.77.0.9"));
 }

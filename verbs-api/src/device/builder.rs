@@ -4,6 +4,7 @@ use super::{Device, Inner, capture, costs, thread_devices};
 use crate::driver::{Driver, EngineThread, SlowPath, drive, stand_by};
 use crate::error::Error;
 use crate::nic::Driven;
+use crate::pool::{self, Lease};
 use crate::shared::Shared;
 use crate::spec::{DeviceSpec, PortDriver, Transport};
 use crate::stat::{Facts, StatServer};
@@ -119,6 +120,12 @@ impl DeviceBuilder {
     }
 
     fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
+        if let Transport::Pool { socket } = &spec.transport {
+            let (spec, lease) = pool::take(spec, socket)?;
+            let mut device = self.open_untold(&spec)?;
+            device.keep(lease);
+            return Ok(device);
+        }
         let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
         let config = drawn(configured(self.sizes, spec)?)?;
         if let Transport::Sim { segment } = &spec.transport {
@@ -242,6 +249,7 @@ impl DeviceBuilder {
             sources: Arc::default(),
             bell: OnceLock::new(),
             connections: Mutex::new(None),
+            lease: None,
         };
         Ok(Device { inner: Arc::new(inner) })
     }
@@ -294,6 +302,13 @@ impl Device {
             inner.stat = Some(StatServer::start(address, facts)?);
         }
         Ok(())
+    }
+
+    /// Gives the port back to its pool when the device, which has no other handle yet, is gone.
+    fn keep(&mut self, lease: Lease) {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.lease = Some(lease);
+        }
     }
 }
 

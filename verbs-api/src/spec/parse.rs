@@ -9,7 +9,7 @@ use datapath::port::options::{Keys, duration_ns};
 use datapath::qpn::EngineId;
 
 /// What a device string may begin with.
-pub const SCHEMES: [&str; 7] = ["memif", "vhost", "virtio", "af_packet", "af_xdp", "pci", "sim"];
+pub const SCHEMES: [&str; 8] = ["memif", "vhost", "virtio", "af_packet", "af_xdp", "pci", "sim", "pool"];
 
 /// Keys of every device.
 const KEYS: Keys = Keys {
@@ -101,6 +101,25 @@ const SIM_KEYS: Keys = Keys {
     example: "ip=10.77.0.1",
 };
 
+/// Those of a port of a switch, which says the rest.
+const POOL_KEYS: Keys = Keys {
+    of: "device of a pool",
+    names: &[
+        "ip",
+        "mac",
+        "vlan",
+        "poll",
+        "stat",
+        "latency",
+        "slow",
+        "host_marks",
+        "host_target",
+        "costs",
+        "pcap",
+    ],
+    example: "ip=10.77.0.1",
+};
+
 /// Longest IP packet of a device, in bytes: jumbo frames.
 pub const MTU_MAX: u16 = 9216;
 /// From a path MTU of 256 with every header on.
@@ -129,6 +148,7 @@ impl FromStr for DeviceSpec {
             Transport::Memif { .. } => MEMIF_KEYS,
             Transport::AfPacket { .. } => PACKET_KEYS,
             Transport::Sim { .. } => SIM_KEYS,
+            Transport::Pool { .. } => POOL_KEYS,
             _ => KEYS,
         };
         let mut spec = Self {
@@ -176,6 +196,7 @@ fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
         "af_packet" => ("interface", "af_packet:eth1,ip=192.168.7.1"),
         "sim" => ("segment", "sim:test"),
         "af_xdp" => ("interface", "af_xdp:eth1,ip=192.168.7.1"),
+        "pool" => ("socket of a `srnic switch --pool SOCKET`", "pool:/run/srnic.pool"),
         _ => ("NIC", "pci:0000:17:00.0,ip=192.168.7.1"),
     };
     if name.is_empty() {
@@ -191,6 +212,7 @@ fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
         }
         "af_xdp" => Transport::AfXdp { interface: interface(name).map_err(fails)? },
         "sim" => Transport::Sim { segment: name.to_owned() },
+        "pool" => Transport::Pool { socket: name.into() },
         _ => Transport::Pci { address: pci_address(name).map_err(fails)? },
     })
 }

@@ -149,7 +149,7 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("/run/a", "device `/run/a` has no scheme; give one such as memif:/run/srnic.sock,role=server"),
         (
             "ethernet:a",
-            "unknown device scheme `ethernet`; supported: memif, vhost, virtio, af_packet, af_xdp, pci, sim, and \
+            "unknown device scheme `ethernet`; supported: memif, vhost, virtio, af_packet, af_xdp, pci, sim, pool, and \
              fault:..: before each",
         ),
         ("af_packet:", "af_packet: names no interface; give it, as in af_packet:eth1,ip=192.168.7.1"),

@@ -82,6 +82,9 @@ pub enum PortSpecError {
     /// A device that nobody outside of the process can reach.
     #[error("a sim: device reaches nobody outside of the switch; give it memif:, vhost: or af_packet: ports")]
     Sim,
+    /// A port of another switch, which no switch joins.
+    #[error("a pool has ports for hosts and none for switches; join two switches by a memif: port of each")]
+    Pool,
     /// What takes an engine.
     #[error(
         "a port of the switch is neither recorded nor looked into: leave pcap= and stat= out, and give them to its host's device"
@@ -107,6 +110,9 @@ impl FromStr for PortSpec {
         let device = device.or_role(Role::Server);
         if matches!(device.transport, Transport::Sim { .. }) {
             return Err(PortSpecError::Sim);
+        }
+        if matches!(device.transport, Transport::Pool { .. }) {
+            return Err(PortSpecError::Pool);
         }
         if device.pcap.is_some() || device.stat.is_some() {
             return Err(PortSpecError::Engine);

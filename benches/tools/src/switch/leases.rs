@@ -1,6 +1,6 @@
 //! Which numbers of a network processes have: each has one while it is there.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -42,52 +42,110 @@ impl Network {
     pub const fn address(&self, number: u32) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.base + number)
     }
+
+    /// The number of an address; 0 is the network itself.
+    fn number(&self, address: IpAddr) -> Option<u32> {
+        let IpAddr::V4(address) = address.to_canonical() else { return None };
+        address.to_bits().checked_sub(self.base).filter(|number| *number <= self.hosts)
+    }
+}
+
+/// What is known of a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    New,
+    Taken,
+    /// It was given back then.
+    Free(Instant),
+}
+
+/// A number that was given, from 1 on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Given {
+    pub number: u32,
+    /// Nobody had it before.
+    pub is_new: bool,
 }
 
 /// The numbers of a network.
 #[derive(Debug)]
 pub struct Leases {
-    most: u32,
-    /// Since when each that was ever given is free, from number 1 on; `None`: it is taken.
-    free_since: Vec<Option<Instant>>,
+    network: Network,
+    /// Of each number, from 1 on.
+    states: Vec<State>,
 }
 
 impl Leases {
     #[must_use]
-    pub fn new(network: &Network) -> Self {
-        Self { most: network.hosts.min(PORTS_MAX), free_since: Vec::new() }
+    pub fn new(network: Network) -> Self {
+        let most = usize::try_from(network.hosts.min(PORTS_MAX)).unwrap_or(usize::MAX);
+        Self { network, states: vec![State::New; most] }
+    }
+
+    #[must_use]
+    pub const fn network(&self) -> Network {
+        self.network
     }
 
     /// How many there are.
     #[must_use]
-    pub const fn most(&self) -> u32 {
-        self.most
+    pub fn most(&self) -> u32 {
+        u32::try_from(self.states.len()).unwrap_or(u32::MAX)
     }
 
-    /// A number, from 1 on, and whether nobody had it before.
-    pub fn take(&mut self, now: Instant) -> Option<(u32, bool)> {
-        let free = self.free_since.iter().enumerate();
-        let oldest = free.filter_map(|(index, since)| since.map(|since| (since, index))).min();
-        let given = u32::try_from(self.free_since.len()).unwrap_or(u32::MAX);
-        let index = match oldest {
-            Some((since, index)) if given == self.most || now.duration_since(since) >= REST => index,
-            _ if given < self.most => {
-                self.free_since.push(None);
-                return Some((given + 1, true));
-            }
-            _ => return None,
-        };
-        self.free_since[index] = None;
-        Some((u32::try_from(index).unwrap_or(u32::MAX) + 1, false))
+    /// A number: one that has rested, else a new one, else the one that is free for longest.
+    ///
+    /// # Errors
+    /// All are taken.
+    pub fn take(&mut self, now: Instant) -> Result<Given, String> {
+        let free = self.states.iter().enumerate().filter_map(|(index, state)| match state {
+            State::Free(since) => Some((*since, index)),
+            State::New | State::Taken => None,
+        });
+        let oldest = free.min();
+        let rested = oldest.filter(|(since, _)| now.duration_since(*since) >= REST).map(|(_, index)| index);
+        let new = || self.states.iter().position(|state| *state == State::New);
+        let index = rested.or_else(new).or(oldest.map(|(_, index)| index));
+        let index = index.ok_or_else(|| format!("all {} addresses of the pool are taken", self.most()))?;
+        Ok(self.give(index))
     }
 
-    /// Who had `number` is gone.
-    pub fn give_back(&mut self, number: u32, now: Instant) {
-        let index = number.checked_sub(1).and_then(|index| usize::try_from(index).ok());
-        if let Some(since) = index.and_then(|index| self.free_since.get_mut(index)) {
-            *since = Some(now);
+    /// The number of an address.
+    ///
+    /// # Errors
+    /// The pool has no such address, or it is taken.
+    pub fn take_address(&mut self, address: IpAddr) -> Result<Given, String> {
+        let number = self.network.number(address).filter(|number| (1..=self.most()).contains(number));
+        let number = number.ok_or_else(|| {
+            let [first, last] = [1, self.most()].map(|number| self.network.address(number));
+            format!("{address} is none of the pool's addresses, which are {first} to {last}")
+        })?;
+        let index = index_of(number);
+        match self.states[index] {
+            State::Taken => Err(format!("{address} is taken")),
+            State::New | State::Free(_) => Ok(self.give(index)),
         }
     }
+
+    fn give(&mut self, index: usize) -> Given {
+        let was = std::mem::replace(&mut self.states[index], State::Taken);
+        Given { number: u32::try_from(index).unwrap_or(u32::MAX) + 1, is_new: was == State::New }
+    }
+
+    /// The process that had `number` is gone.
+    pub fn give_back(&mut self, number: u32, now: Instant) {
+        self.states[index_of(number)] = State::Free(now);
+    }
+
+    /// A number that was just given has no port.
+    pub fn take_back(&mut self, number: u32) {
+        self.states[index_of(number)] = State::New;
+    }
+}
+
+/// Where a number that was given is.
+fn index_of(number: u32) -> usize {
+    usize::try_from(number - 1).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -110,30 +168,67 @@ mod tests {
         }
     }
 
+    fn leases(network: &str) -> Leases {
+        Leases::new(network.parse().expect("a network"))
+    }
+
+    fn new(number: u32) -> Result<Given, String> {
+        Ok(Given { number, is_new: true })
+    }
+
+    fn again(number: u32) -> Result<Given, String> {
+        Ok(Given { number, is_new: false })
+    }
+
     #[test]
     fn a_number_is_given_again_when_it_has_rested_or_there_are_no_others() {
-        let network: Network = "10.77.0.0/30".parse().expect("a network");
-        let mut leases = Leases::new(&network);
+        let mut leases = leases("10.77.0.0/30");
         let begin = Instant::now();
-        assert_eq!(leases.take(begin), Some((1, true)));
+        assert_eq!(leases.take(begin), new(1));
         leases.give_back(1, begin);
-        assert_eq!(leases.take(begin), Some((2, true)), "the first one rests");
-        assert_eq!(leases.take(begin), Some((1, false)), "there is no other");
-        assert_eq!(leases.take(begin), None);
+        assert_eq!(leases.take(begin), new(2), "the first one rests");
+        assert_eq!(leases.take(begin), again(1), "there is no other");
+        assert_eq!(leases.take(begin), Err("all 2 addresses of the pool are taken".to_owned()));
         leases.give_back(2, begin);
         leases.give_back(1, begin + Duration::from_secs(1));
-        assert_eq!(leases.take(begin + REST), Some((2, false)), "it is free for longer");
-        leases.give_back(9, begin);
-        assert_eq!(leases.most(), 2);
+        assert_eq!(leases.take(begin + REST), again(2), "it is free for longer");
     }
 
     #[test]
     fn a_number_that_has_rested_is_given_before_a_new_one() {
-        let network: Network = "10.77.0.0/24".parse().expect("a network");
-        let mut leases = Leases::new(&network);
+        let mut leases = leases("10.77.0.0/24");
         let begin = Instant::now();
-        assert_eq!(leases.take(begin), Some((1, true)));
+        assert_eq!(leases.take(begin), new(1));
         leases.give_back(1, begin);
-        assert_eq!(leases.take(begin + REST), Some((1, false)));
+        assert_eq!(leases.take(begin + REST), again(1));
+    }
+
+    #[test]
+    fn a_number_without_a_port_is_new_again() {
+        let mut leases = leases("10.77.0.0/24");
+        let begin = Instant::now();
+        assert_eq!(leases.take(begin), new(1));
+        leases.take_back(1);
+        assert_eq!(leases.take(begin), new(1));
+    }
+
+    #[test]
+    fn an_address_is_given_to_one_process_and_not_by_turns() {
+        let mut leases = leases("10.77.0.0/16");
+        let begin = Instant::now();
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        assert_eq!(leases.take_address(address("10.77.0.2")), new(2));
+        assert_eq!(
+            leases.take_address(address("::ffff:10.77.0.2")),
+            Err("::ffff:10.77.0.2 is taken".to_owned())
+        );
+        assert_eq!(leases.take(begin), new(1));
+        assert_eq!(leases.take(begin), new(3), "2 is taken");
+        leases.give_back(2, begin);
+        assert_eq!(leases.take_address(address("10.77.0.2")), again(2), "it need not rest");
+        for other in ["10.77.0.0", "10.77.4.1", "10.76.255.255", "10.78.0.1", "fd00::1"] {
+            let refused = leases.take_address(address(other)).expect_err(other);
+            assert!(refused.ends_with("which are 10.77.0.1 to 10.77.4.0"), "{refused}");
+        }
     }
 }

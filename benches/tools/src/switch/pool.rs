@@ -1,14 +1,15 @@
-//! Ports for whoever asks: a process connects to a socket, is told its device, and has it until it
-//! closes the connection, or dies.
+//! Ports for whoever asks: a process connects to a socket, asks by a line, is told its device, and
+//! has it until it closes the connection, or dies. verbs-api's `pool.rs` is who asks.
 
 use super::PortSpec;
-use super::leases::{Leases, Network};
+use super::leases::{Given, Leases, Network};
 use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::place::Place;
 use datapath::port::{Interrupt, Port};
 use rustix::event::{PollFd, PollFlags, poll};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,14 +18,20 @@ use std::time::Instant;
 
 /// How the answer begins if there is no port to give.
 const REFUSED: &str = "refused: ";
+/// Bytes of a question at most.
+const QUESTION_MAX: usize = 128;
+const UNKNOWN: &str = "a question is `port`, or `port ip=ADDRESS` for one address only";
 
 /// A port that the switch is to have.
-pub type Arrival = Box<dyn Port + Send>;
+pub struct Arrival {
+    /// As the report calls it.
+    pub name: String,
+    pub port: Box<dyn Port + Send>,
+}
 
 /// The socket, and the thread that answers there. Both go with it.
 pub struct Pool {
     socket: PathBuf,
-    place: PathBuf,
     stop: Interrupt,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,19 +46,12 @@ impl Pool {
         let place = Place::new("pool")?;
         let stop = Interrupt::new().map_err(Error::file("watch", socket))?;
         let (arrivals, arriving) = channel();
-        let directory = place.path().to_owned();
-        let desk = Desk { leases: Leases::new(&network), network, fixed, place, arrivals };
+        let desk = Desk { leases: Leases::new(network), ports: fixed, place, arrivals };
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("pool".to_owned());
         let thread = thread.spawn(move || desk.serve(&listener, &stopped));
         let thread = Some(thread.map_err(Error::file("serve", socket))?);
-        Ok((Self { socket: socket.to_owned(), place: directory, stop, thread }, arriving))
-    }
-
-    /// The port of that number, from 1 on, as the report calls it.
-    #[must_use]
-    pub fn port(&self, number: u32) -> String {
-        format!("memif:{}", path(&self.place, number).display())
+        Ok((Self { socket: socket.to_owned(), stop, thread }, arriving))
     }
 }
 
@@ -83,86 +83,132 @@ fn is_left(socket: &Path) -> bool {
     UnixStream::connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-fn path(place: &Path, number: u32) -> PathBuf {
-    place.join(format!("{number}.sock"))
-}
-
 /// What the thread has.
 struct Desk {
     leases: Leases,
-    network: Network,
-    /// Ports that the switch has besides.
-    fixed: usize,
+    /// Ports that the switch has, its own included.
+    ports: usize,
     place: Place,
     arrivals: Sender<Arrival>,
 }
 
+/// A process at the desk.
+struct Guest {
+    connection: UnixStream,
+    /// What it has sent of its question.
+    question: Vec<u8>,
+    /// The number of its port, once it has one.
+    number: Option<u32>,
+}
+
 impl Desk {
     fn serve(mut self, listener: &UnixListener, stop: &Interrupt) {
-        let mut guests: Vec<(UnixStream, u32)> = Vec::new();
+        let mut guests: Vec<Guest> = Vec::new();
         loop {
             let mut watched = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
-            watched.extend(guests.iter().map(|(guest, _)| PollFd::new(guest, PollFlags::IN)));
+            watched.extend(guests.iter().map(|guest| PollFd::new(&guest.connection, PollFlags::IN)));
             // A signal, or a kernel short of memory: it looks again.
             let _ = poll(&mut watched, None);
             let ready: Vec<_> = watched.iter().map(|one| !one.revents().is_empty()).collect();
             if ready[0] {
                 return;
             }
-            let mut gone = ready[2..].iter();
-            // A guest has nothing to say: it is gone.
-            guests.retain(|(_, number)| {
-                let is_gone = gone.next() == Some(&true);
-                if is_gone {
-                    self.leases.give_back(*number, Instant::now());
-                }
-                !is_gone
-            });
+            let mut heard = ready[2..].iter();
+            guests.retain_mut(|guest| heard.next() != Some(&true) || self.hear(guest));
             if ready[1]
-                && let Ok((guest, _)) = listener.accept()
+                && let Ok((connection, _)) = listener.accept()
+                && connection.set_nonblocking(true).is_ok()
             {
-                guests.extend(self.receive(guest));
+                guests.push(Guest { connection, question: Vec::new(), number: None });
             }
         }
     }
 
-    /// A guest with its number, if it gets one.
-    fn receive(&mut self, mut guest: UnixStream) -> Option<(UnixStream, u32)> {
-        match self.give() {
-            Ok((number, device)) => {
-                // If it is gone, the next look finds that out.
-                let _ = writeln!(guest, "{device}");
-                Some((guest, number))
+    /// Takes what a guest has to say. False if it is to leave, or has gone.
+    fn hear(&mut self, guest: &mut Guest) -> bool {
+        let mut bytes = [0; QUESTION_MAX];
+        let came = match guest.connection.read(&mut bytes) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+            Err(_) => 0,
+        };
+        if came == 0 {
+            if let Some(number) = guest.number {
+                self.leases.give_back(number, Instant::now());
             }
-            Err(why) => {
-                let _ = writeln!(guest, "{REFUSED}{why}");
-                None
-            }
+            return false;
         }
+        if guest.number.is_some() {
+            // It has its port, and nothing more to say.
+            return true;
+        }
+        guest.question.extend_from_slice(&bytes[..came]);
+        let line = guest.question.iter().position(|byte| *byte == b'\n');
+        let answer = match line {
+            Some(end) => self.answer(&guest.question[..end]),
+            None if guest.question.len() < QUESTION_MAX => return true,
+            None => Err(UNKNOWN.to_owned()),
+        };
+        let text = match &answer {
+            Ok((_, device)) => device.clone(),
+            Err(why) => format!("{REFUSED}{why}"),
+        };
+        // If it is gone, the next look finds that out.
+        let _ = writeln!(guest.connection, "{text}");
+        guest.number = answer.ok().map(|(number, _)| number);
+        guest.number.is_some()
     }
 
-    /// A number, and the device of whoever has it.
-    fn give(&mut self) -> std::result::Result<(u32, String), String> {
-        let taken = self.leases.take(Instant::now());
-        let (number, is_new) =
-            taken.ok_or_else(|| format!("all {} addresses of the pool are taken", self.leases.most()))?;
-        let socket = path(self.place.path(), number);
-        if is_new && let Err(error) = self.open(&socket, number) {
-            self.leases.give_back(number, Instant::now());
+    /// A number, and the device of the process that has it.
+    fn answer(&mut self, question: &[u8]) -> std::result::Result<(u32, String), String> {
+        let wanted = wanted(question).ok_or(UNKNOWN)?;
+        let Given { number, is_new } = match wanted {
+            Some(address) => self.leases.take_address(address),
+            None => self.leases.take(Instant::now()),
+        }?;
+        let socket = self.place.path().join(format!("{number}.sock"));
+        let address = self.leases.network().address(number);
+        if is_new && let Err(error) = self.open(&socket, address) {
+            self.leases.take_back(number);
             return Err(error.to_string());
         }
-        let address = self.network.address(number);
         Ok((number, format!("memif:{},role=client,ip={address}", socket.display())))
     }
 
-    /// Makes the port of a number that nobody had.
-    fn open(&self, socket: &Path, number: u32) -> Result<()> {
-        descriptors::allow(self.fixed + usize::try_from(number).unwrap_or(usize::MAX), Of::Ports)?;
+    /// Makes the port of an address that nobody had.
+    fn open(&mut self, socket: &Path, address: Ipv4Addr) -> Result<()> {
+        self.ports += 1;
+        descriptors::allow(self.ports, Of::Ports)?;
         let spec: PortSpec = format!("memif:{}", socket.display())
             .parse()
             .map_err(|error: super::PortSpecError| Error::Options(error.to_string()))?;
         // The switch has ended if nobody takes it.
-        let _ = self.arrivals.send(spec.open()?);
+        let _ = self.arrivals.send(Arrival { name: format!("pool:{address}"), port: spec.open()? });
         Ok(())
+    }
+}
+
+/// The address that is asked for, if any will not do; `None` if this is no question.
+fn wanted(question: &[u8]) -> Option<Option<IpAddr>> {
+    match std::str::from_utf8(question).ok()?.trim_end().split_once(" ip=") {
+        None => (question.trim_ascii_end() == b"port").then_some(None),
+        Some(("port", address)) => address.parse().ok().map(Some),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_for_a_port_or_for_one_of_an_address() {
+        assert_eq!(wanted(b"port"), Some(None));
+        assert_eq!(wanted(b"port\r"), Some(None));
+        assert_eq!(wanted(b"port ip=10.77.0.9"), Some(Some(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 9)))));
+        for other in [&b""[..], b"ports", b"port ip=", b"port ip=nine", b"a port ip=10.77.0.9", b"port \xff"]
+        {
+            assert_eq!(wanted(other), None, "{other:?}");
+        }
     }
 }

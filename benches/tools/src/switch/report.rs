@@ -8,7 +8,7 @@ use verbs_api::LinkDown;
 /// A port and its counters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// As it was written on the command line.
+    /// As it was written on the command line; `pool:ADDRESS` for one of a pool.
     pub port: String,
     /// Why no host was there, if none was.
     pub link_down: Option<LinkDown>,

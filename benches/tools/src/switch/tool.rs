@@ -21,8 +21,8 @@ use std::process::ExitCode;
 /// threshold and lets out so many bits a second, and `fault:loss=1%:`.
 ///
 /// With --pool SOCKET there is, besides, a port for each process that opens the device pool:SOCKET,
-/// by `srnic run -d pool:SOCKET`. It has the port and an address until it closes the device or
-/// dies.
+/// as every tool does by -d, and other programs by `srnic run -d pool:SOCKET`. It has the port and
+/// an address until it closes the device or dies.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {
@@ -58,6 +58,7 @@ fn run(cli: &Cli) -> Result<()> {
         switch.attach(spec.open()?, spec.queue);
     }
     let pool = cli.pool.as_deref().map(|socket| Pool::start(socket, cli.net, cli.ports.len())).transpose()?;
+    // It answers for as long as the switch runs.
     let pool = pool.map(|(pool, arriving)| {
         switch.attach_later(arriving);
         pool
@@ -65,12 +66,12 @@ fn run(cli: &Cli) -> Result<()> {
     // Hosts may come before; who starts them wants to know that they can.
     eprintln!("switching {} ports{}", cli.ports.len(), if pool.is_some() { " and a pool" } else { "" });
     switch.run(|| interrupt::check().is_err(), |why| program::say(why));
-    let fixed = cli.ports.iter().map(|spec| spec.text.clone());
-    let given = pool.iter().flat_map(|pool| (1..).map(|number| pool.port(number)));
+    drop(pool);
+    let fixed = cli.ports.iter().map(|spec| spec.text.as_str());
     let rows: Vec<Row> = switch
         .lanes()
-        .zip(fixed.chain(given))
-        .map(|((link_down, stats), port)| Row { port, link_down, stats })
+        .zip(fixed.chain(switch.arrived()))
+        .map(|((link_down, stats), port)| Row { port: port.to_owned(), link_down, stats })
         .collect();
     let shown = output::lines(table(&rows));
     cli.json.as_deref().map_or(Ok(()), |path| write(path, &rows)).and(shown)

@@ -2,7 +2,7 @@
 
 use super::{Place, Running};
 use crate::support::srnic;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -15,12 +15,30 @@ fn switch(socket: &Path) -> Running {
     switch
 }
 
-/// What the switch answers, and the connection that it is good for.
-fn ask(socket: &Path) -> (String, BufReader<UnixStream>) {
+/// What the switch answers to a question, and the connection that the answer is good for.
+fn ask_for(socket: &Path, question: &str) -> (String, BufReader<UnixStream>) {
     let mut connection = BufReader::new(UnixStream::connect(socket).expect("a switch"));
+    // A question that is too long is answered before its end.
+    let _ = connection.get_mut().write_all(question.as_bytes());
     let mut answer = String::new();
     connection.read_line(&mut answer).expect("an answer");
     (answer.trim_end().to_owned(), connection)
+}
+
+/// Both ends of a tool, which compares every byte.
+fn write(place: &Place, [server, client]: [&str; 2]) {
+    let tool = |device: &str, server: bool| {
+        let mut command = srnic("write-bw");
+        command.args(["-d", device, "-p", &place.port.to_string(), "-n", "50", "-s", "20000", "--verify"]);
+        command.args((!server).then_some("127.0.0.1"));
+        Running::start(command)
+    };
+    let tools = [tool(server, true), tool(client, false)];
+    tools.map(Running::end).iter().for_each(|ended| ended.assert_success());
+}
+
+fn ask(socket: &Path) -> (String, BufReader<UnixStream>) {
+    ask_for(socket, "port\n")
 }
 
 #[test]
@@ -31,14 +49,7 @@ fn who_asks_has_a_port_and_an_address_until_it_goes() {
     let (first, held) = ask(&socket);
     let (second, _also_held) = ask(&socket);
     assert!(first.ends_with(",role=client,ip=10.9.8.1") && second.ends_with(",role=client,ip=10.9.8.2"));
-    let tool = |device: &str, server: bool| {
-        let mut command = srnic("write-bw");
-        command.args(["-d", device, "-p", &place.port.to_string(), "-n", "50", "-s", "20000", "--verify"]);
-        command.args((!server).then_some("127.0.0.1"));
-        Running::start(command)
-    };
-    let tools = [tool(&first, true), tool(&second, false)];
-    tools.map(Running::end).iter().for_each(|ended| ended.assert_success());
+    write(&place, [&first, &second]);
     // Both addresses are taken, and who is refused is hung up on.
     let (refused, mut connection) = ask(&socket);
     assert_eq!(refused, "refused: all 2 addresses of the pool are taken");
@@ -52,6 +63,61 @@ fn who_asks_has_a_port_and_an_address_until_it_goes() {
     let out = String::from_utf8_lossy(&ended.0.stdout).into_owned();
     assert_eq!(out.lines().count(), 3, "a heading and the ports that were given:\n{out}");
     assert!(!socket.exists(), "the socket goes with the switch");
+}
+
+#[test]
+fn tools_open_a_pool_and_ask_for_an_address() {
+    let place = Place::new("switch-pool-tools");
+    let socket = place.path("pool.sock");
+    let mut switch = Running::start({
+        let mut command = srnic("switch");
+        command
+            .arg("--pool")
+            .arg(&socket)
+            .args(["--net", "10.9.8.0/24", "--json"])
+            .arg(place.path("ports.json"));
+        command
+    });
+    switch.wait_for("and a pool");
+    let device = format!("pool:{}", socket.display());
+    write(&place, [&format!("{device},ip=10.9.8.7"), &format!("fault:loss=1%,seed=7:{device}")]);
+    let (answer, _held) = ask_for(&socket, "port ip=10.9.8.9\n");
+    assert!(answer.ends_with("9.sock,role=client,ip=10.9.8.9"), "{answer}");
+    for (device, why) in [
+        (format!("{device},ip=10.9.8.9"), "gives no port: 10.9.8.9 is taken"),
+        (format!("{device},ip=10.9.9.9"), "none of the pool's addresses, which are 10.9.8.1 to 10.9.8.254"),
+        (format!("{device},mtu=1500"), "unknown device of a pool key `mtu`"),
+    ] {
+        let mut command = srnic("write-bw");
+        command.args(["-d", &device, "-p", &place.port.to_string()]);
+        Running::start(command).end().assert_failed(if why.starts_with("unknown") { 2 } else { 1 }, why);
+    }
+    switch.signal("-INT");
+    switch.end().assert_success();
+    let ports = std::fs::read_to_string(place.path("ports.json")).expect("the report");
+    for port in ["pool:10.9.8.7", "pool:10.9.8.1", "pool:10.9.8.9"] {
+        assert!(ports.contains(port), "{port}: {ports}");
+    }
+}
+
+#[test]
+fn a_question_that_is_none_is_refused_and_one_in_parts_is_answered() {
+    let place = Place::new("switch-pool-questions");
+    let socket = place.path("pool.sock");
+    let _switch = switch(&socket);
+    for question in ["give me one\n".to_owned(), "port ip=nine\n".to_owned(), "port ".repeat(100)] {
+        let (answer, _) = ask_for(&socket, &question);
+        assert!(answer.starts_with("refused: a question is `port`"), "{question}: {answer}");
+    }
+    let mut slow = UnixStream::connect(&socket).expect("a switch");
+    slow.write_all(b"po").expect("it listens");
+    // It does not wait for the rest.
+    let (other, _held) = ask(&socket);
+    assert!(other.ends_with("ip=10.9.8.1"), "{other}");
+    slow.write_all(b"rt\n").expect("it listens");
+    let mut answer = String::new();
+    BufReader::new(slow).read_line(&mut answer).expect("an answer");
+    assert!(answer.trim_end().ends_with("ip=10.9.8.2"), "{answer}");
 }
 
 #[test]
