@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::programs::{self, Program};
 use crate::repo::{self, CHECKED, cargo};
 use crate::setup;
 
@@ -27,14 +28,14 @@ const STREAMS_TEST: &str = "streams/tests/hostile.rs";
 pub fn run_streams(seed: u64, seconds: Option<u64>) -> Result<()> {
     setup::implied(setup::BUILD)?;
     let test = cargo(&["test", "--profile", CHECKED, "-p", "srnic-streams", "--test", "hostile"]);
-    repo::run(streams(test, seed, seconds.unwrap_or(STREAMS_SECONDS))?)
+    repo::run(streams(&programs::built(test)?, seed, seconds.unwrap_or(STREAMS_SECONDS))?)
 }
 
-/// What `cargo test` built, or builds now, as a program that plays a hostile peer of streams for so
-/// many seconds, from `seed` on.
-pub fn streams(test: Command, seed: u64, seconds: u64) -> Result<Command> {
-    let mut program = Command::new(repo::test_program(test, STREAMS_TEST)?);
-    program.args(["--ignored", "--exact", "anything_for_a_while", "--nocapture"]);
-    program.env("SRNIC_FUZZ_SEED", seed.to_string()).env("SRNIC_FUZZ_SECONDS", seconds.to_string());
-    Ok(program)
+/// One of the programs, as a hostile peer of streams for so many seconds, from `seed` on.
+pub fn streams(programs: &[Program], seed: u64, seconds: u64) -> Result<Command> {
+    let program = programs.iter().find(|program| program.source == STREAMS_TEST);
+    let mut command = program.ok_or_else(|| Error(format!("nothing was built of {STREAMS_TEST}")))?.command();
+    command.args(["--ignored", "--exact", "anything_for_a_while", "--nocapture"]);
+    command.env("SRNIC_FUZZ_SEED", seed.to_string()).env("SRNIC_FUZZ_SECONDS", seconds.to_string());
+    Ok(command)
 }

@@ -28,6 +28,7 @@ mod nics;
 mod packages;
 mod probe;
 mod process;
+mod programs;
 mod records;
 mod registry;
 mod repo;

@@ -1,7 +1,7 @@
 //! Where the repository is, and how its tools are called.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use crate::error::{Error, Result};
 
@@ -39,30 +39,6 @@ pub fn target_directory() -> Result<PathBuf> {
         .ok_or_else(|| {
             Error(format!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
         })
-}
-
-/// The program that `cargo test ..` makes of a test, named by its file from the root. Cargo hears
-/// all that `cargo_test` selects: with less, it would build dependencies with fewer features, and
-/// so once more.
-pub fn test_program(mut cargo_test: Command, file: &str) -> Result<PathBuf> {
-    cargo_test.args(["--no-run", "--message-format", "json"]);
-    let output = cargo_test
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|e| Error(format!("cannot start `{}`: {e}", shown(&cargo_test))))?;
-    let source = root().join(file);
-    program_of(&String::from_utf8_lossy(&output.stdout), &source)
-        .ok_or_else(|| Error(format!("`{}` built no program of {file}", shown(&cargo_test))))
-}
-
-/// The program of a source file among what Cargo says, a JSON object a line.
-fn program_of(said: &str, source: &Path) -> Option<PathBuf> {
-    said.lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| {
-            message["target"]["src_path"].as_str().is_some_and(|path| Path::new(path) == source)
-        })
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 /// The files of a directory and below whose names end in `.extension`, sorted; not those that Cargo
@@ -172,21 +148,6 @@ mod tests {
         let target = target_directory().expect("cargo metadata works");
         let me = std::env::current_exe().expect("we are a file");
         assert!(me.starts_with(&target), "{} is not below {}", me.display(), target.display());
-    }
-
-    #[test]
-    fn the_program_of_a_test_is_found_by_its_file() {
-        let said = concat!(
-            "   Compiling streams\n",
-            r#"{"target":{"src_path":"/r/tools/tests/hostile.rs"},"executable":"/t/hostile-1"}"#,
-            "\n",
-            r#"{"target":{"src_path":"/r/streams/tests/hostile.rs"},"executable":null}"#,
-            "\n",
-            r#"{"target":{"src_path":"/r/streams/tests/hostile.rs"},"executable":"/t/hostile-2"}"#,
-        );
-        let program = |file| program_of(said, Path::new(file));
-        assert_eq!(program("/r/streams/tests/hostile.rs"), Some(PathBuf::from("/t/hostile-2")));
-        assert_eq!(program("/r/streams/tests/other.rs"), None);
     }
 
     #[test]

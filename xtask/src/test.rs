@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::lint::EVERY_FEATURE;
 use crate::repo::{self, CHECKED, cargo};
 use crate::steps::Steps;
-use crate::{demo, fuzz, packages, setup, sim};
+use crate::{demo, fuzz, packages, programs, setup, sim};
 
 /// Tests of verbs-api over ports that need no DPDK. The whole workspace has the rest again, and
 /// lint compiles everything.
@@ -101,18 +101,26 @@ pub fn run(all: bool) -> Result<()> {
     setup::implied(setup::TESTS)?;
     let built = repo::target_directory()?.join(CHECKED);
     let mut steps = Steps::default();
-    steps.command("workspace", everything(all));
+    let mut workspace = Vec::new();
+    steps.check("build", || {
+        workspace = programs::built(everything(all))?;
+        Ok(())
+    });
+    steps.check("workspace", || programs::play(&workspace, seeded));
     if all {
         steps.command("swarm", sim::optimised(1, SWARM_SEEDS.1));
     } else {
         steps.command("swarm", sim::swarm(Command::new(built.join("swarm")), 1, SWARM_SEEDS.0));
     }
     let others = |steps: &mut Steps| {
+        let mut documents = everything(all);
+        documents.arg("--doc");
+        steps.command("doc tests", documents);
         // What users' own tests run on.
         steps.command("verbs-api without dpdk", test(WITHOUT_DPDK));
         steps.command("loom", loom());
     };
-    match fuzz::streams(everything(all), 1, fuzz::STREAMS_SECONDS) {
+    match fuzz::streams(&workspace, 1, fuzz::STREAMS_SECONDS) {
         Ok(hostile) => steps.beside(HOSTILE, hostile, others),
         Err(error) => {
             steps.check(HOSTILE, || Err(error));
@@ -142,16 +150,19 @@ fn everything(all: bool) -> Command {
 }
 
 /// `cargo test`, and not nextest: a fresh machine has only the former, and it runs the doc tests.
-///
-/// Property tests draw the same cases in each run, or a commit would pass today and fail tomorrow;
-/// set `PROPTEST_RNG_SEED`, or run `cargo test`, for others.
 fn test(args: &[&str]) -> Command {
     let mut command = cargo(&["test", "--no-fail-fast"]);
     command.args(args);
+    seeded(&mut command);
+    command
+}
+
+/// Property tests draw the same cases in each run, or a commit would pass today and fail tomorrow;
+/// set `PROPTEST_RNG_SEED`, or run `cargo test`, for others.
+fn seeded(command: &mut Command) {
     if std::env::var_os(PROPTEST_SEED).is_none() {
         command.env(PROPTEST_SEED, "1");
     }
-    command
 }
 
 /// The models for loom, in a target directory of their own: the flag would have everything built

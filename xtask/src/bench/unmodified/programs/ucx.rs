@@ -32,7 +32,7 @@ fn run(stage: &Stage<'_>, network: Network, test: &str, size: u64, iters: u64) -
                 command.envs([("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")]);
             }
         }
-        command.args(["-p", &port.to_string()]);
+        command.args(["-P", "0", "-p", &port.to_string()]);
         if let Some(cpus) = stage.bench.machine.two_cpus() {
             command.args(["-c", &cpus[side].to_string()]);
         }
