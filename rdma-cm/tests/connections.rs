@@ -350,6 +350,28 @@ fn a_peer_that_began_anew_ends_its_old_connection() {
     assert_eq!(net.hosts[1].count(&Seen::Up), 1, "the next time it is welcome");
 }
 
+/// Both ends have begun with a connection that only the passive one still believes in.
+#[test]
+fn a_peer_that_began_anew_asks_again_for_as_long_as_it_has_patience() {
+    for ends_if_refused in [false, true] {
+        let mut net = Net::listening(15);
+        net.connect_by(0, &terms(77), b"").expect("begun");
+        net.run(MS);
+        net.hosts[0].cm = Manager::new(Config { seed: [99; 32], ..config(1) });
+        net.hosts[0].seen.clear();
+        let id = net.connect_by(0, &terms(77), b"").expect("begun");
+        net.hosts[0].cm.persist(id, net.now + 3 * SECOND);
+        if ends_if_refused {
+            net.hosts[0].cm.end_if_refused(id);
+        }
+        net.run(3 * SECOND);
+        assert_eq!((seen(&net, 0), net.stats(1).stale), (vec![Seen::Up], 1));
+        assert_eq!(seen(&net, 1), [Seen::Up, Seen::Down]);
+        net.close(0, id);
+        net.assert_empty();
+    }
+}
+
 #[test]
 fn a_reply_to_who_is_gone_is_refused() {
     let mut net = Net::listening(16);

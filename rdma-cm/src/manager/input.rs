@@ -314,22 +314,27 @@ impl Manager {
         }
     }
 
-    /// There is no connection yet, and the peer wants none. Without a listener it may have one
-    /// later: then the request goes on, and is sent again at its time.
+    /// There is no connection yet, and the peer wants none. A peer without a listener may have one
+    /// later, and one that had a connection with the queue pair has ended it by now: then the
+    /// request goes on, and is sent again at its time.
     fn rejected(&mut self, now: Duration, id: CommId, failure: Failure) {
         let Some(connection) = self.table.get_mut(id) else { return };
-        let is_refusal = matches!(failure, Failure::Rejected { reason: RejReason::INVALID_SERVICE_ID, .. });
+        let is = |wanted| matches!(failure, Failure::Rejected { reason, .. } if reason == wanted);
+        let is_stale = is(RejReason::STALE_CONNECTION);
+        let is_refusal = is(RejReason::INVALID_SERVICE_ID);
         match &mut connection.state {
-            State::ReqSent {
-                patience, refusal: refusal @ (Refusal::Awaited | Refusal::Heard(_)), ..
-            } if is_refusal && patience.lasts(now) => {
-                *refusal = Refusal::Heard(failure);
+            State::ReqSent { patience, refusal, .. }
+                if patience.lasts(now) && (is_stale || is_refusal && !matches!(refusal, Refusal::Final)) =>
+            {
+                if !matches!(refusal, Refusal::Final) {
+                    *refusal = Refusal::Heard(failure);
+                }
                 // It is not later than the attempt may last.
                 let deadline = connection.deadline;
                 self.table.set_deadline(id, deadline);
             }
             // Of an earlier copy of the REQ, and overtaken by the REP.
-            State::RepRcvd if is_refusal => self.stats.duplicates += 1,
+            State::RepRcvd if is_refusal || is_stale => self.stats.duplicates += 1,
             _ => self.fail(id, failure),
         }
     }
