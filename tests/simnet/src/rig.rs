@@ -10,6 +10,7 @@ mod options;
 mod run;
 mod shared;
 mod slow_path;
+mod timed;
 mod work;
 
 pub use memory::{Region, Span, pattern};
@@ -30,6 +31,7 @@ use datapath::queue::{Completion, CompletionQueue, SharedRecvQueue};
 use datapath::time::Time;
 use slow_path::LateWorker;
 use std::sync::Arc;
+use timed::Timed;
 
 /// A queue pair of a rig.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -54,7 +56,7 @@ impl Qp {
 
 /// An engine and what belongs to it.
 struct Node {
-    engine: Engine<SimPort>,
+    engine: Timed,
     /// Takes the times of posts and polls, if operations are sampled.
     probe: Option<Arc<Probe>>,
     /// Its slow path, if the rig runs it.
@@ -177,7 +179,7 @@ impl Rig {
         let (pd, inspect) = (engine.core_mut().allocate_pd(), engine.core_mut().allocate_pd());
         let probe = engine.core().probe();
         self.nodes.push(Node {
-            engine,
+            engine: Timed::new(engine),
             probe,
             slow_path,
             ip,

@@ -100,7 +100,7 @@ impl Rig {
         self.net.exchange(self.now, node);
         self.run_slow_path(node);
         self.tell_of_looks(node);
-        let engine = &mut self.nodes[node.0].engine;
+        let engine = &mut *self.nodes[node.0].engine;
         let done = |engine: &Engine<SimPort>| {
             let PortStats { rx_bytes, tx_bytes, .. } = engine.port().stats();
             (engine.core().counters().rx_atomics, rx_bytes + tx_bytes)
@@ -155,8 +155,12 @@ impl Rig {
             return None;
         }
         let looks_at = || self.options.rest.looks(id.0, self.now).0;
-        let arrived = (self.net.waiting(id) > 0).then(looks_at);
-        let due = [arrived, node.engine.next_deadline()].into_iter().flatten().min()?;
+        // Each engine is asked after each event, so this is not left to an iterator.
+        let due = match (self.net.waiting(id) > 0, node.engine.next_deadline()) {
+            (true, Some(due)) => due.min(looks_at()),
+            (true, None) => looks_at(),
+            (false, due) => due?,
+        };
         Some(due.max(node.busy_until))
     }
 

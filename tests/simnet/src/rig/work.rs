@@ -342,7 +342,7 @@ impl Rig {
     /// Polls the event queues of all nodes into the rig's logs.
     pub fn poll_events(&mut self) {
         for node in &mut self.nodes {
-            while let Some(event) = node.engine.core_mut().poll_event() {
+            while let Some(event) = node.engine.poll_event() {
                 node.events.push(event);
             }
         }
