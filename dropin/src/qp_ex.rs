@@ -7,7 +7,7 @@ use crate::abi::{
 use crate::argument::{Argument, Handle, In, array};
 use crate::errno::{Errno, Result};
 use crate::qp::Qp;
-use crate::request::{INLINE, Inline, with_request};
+use crate::request::{INLINE, Inline, with_data};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -17,18 +17,36 @@ use verbs_api::raw::SendGuard;
 const SGES: usize = QueueCaps::SGE_LIMIT as usize;
 
 /// What happens between `ibv_wr_start` and `ibv_wr_complete`: the send queue is locked, and
-/// requests are made one by one.
-#[derive(Default)]
-pub struct Session(UnsafeCell<Option<Open>>);
+/// requests are made one by one, where they stay: programs post them singly.
+pub struct Session(UnsafeCell<Open>);
 
 struct Open {
-    queue: SendGuard<'static>,
-    /// The request that is being made.
-    wr: Option<SendWr>,
+    /// The send queue while there is a session.
+    queue: Option<SendGuard<'static>>,
+    /// A request is being made.
+    has_request: bool,
+    wr: SendWr,
+    /// The list of the request: its first `wr.num_sge` elements.
     sges: [abi::Sge; SGES],
-    inline: Option<Inline>,
+    /// The data are `inline`, and not those of the list.
+    is_inline: bool,
+    inline: Inline,
     /// Why the session as a whole fails.
     failure: Option<Errno>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self(UnsafeCell::new(Open {
+            queue: None,
+            has_request: false,
+            wr: BLANK,
+            sges: [abi::Sge { addr: 0, length: 0, lkey: 0 }; SGES],
+            is_inline: false,
+            inline: Inline::EMPTY,
+            failure: None,
+        }))
+    }
 }
 
 // SAFETY: only the thread that holds the lock of the send queue uses it, by the contract of the
@@ -74,16 +92,19 @@ impl Extended<'_> {
         let pair = core::ptr::from_ref(self.0.pair());
         // SAFETY: the guard goes at the end of the session, while the queue pair lives.
         let queue = unsafe { &*pair }.send();
-        let none = abi::Sge { addr: 0, length: 0, lkey: 0 };
-        let open = Open { queue, wr: None, sges: [none; SGES], inline: None, failure: None };
         // SAFETY: this thread has the lock now.
-        unsafe { *self.0.session.0.get() = Some(open) };
+        let open = unsafe { &mut *self.0.session.0.get() };
+        open.queue = Some(queue);
+        (open.has_request, open.failure) = (false, None);
     }
 
     /// The session that this thread has begun.
     fn with(&self, change: impl FnOnce(&mut Open) -> Result<()>) -> Result<()> {
         // SAFETY: this thread has the lock.
-        let open = unsafe { (*self.0.session.0.get()).as_mut() }.ok_or(Errno::INVALID)?;
+        let open = unsafe { &mut *self.0.session.0.get() };
+        if open.queue.is_none() {
+            return Err(Errno::INVALID);
+        }
         if let Err(errno) = change(open) {
             open.failure.get_or_insert(errno);
         }
@@ -97,53 +118,56 @@ impl Extended<'_> {
             let c = self.0.extended();
             // SAFETY: the program has written both before this call.
             let (wr_id, send_flags) = unsafe { ((*c).wr_id, (*c).wr_flags & !flag::INLINE) };
-            let mut wr = SendWr { wr_id, opcode: code, send_flags, ..BLANK };
-            fill(&mut wr);
-            (open.wr, open.inline) = (Some(wr), None);
+            open.wr = SendWr { wr_id, opcode: code, send_flags, ..BLANK };
+            fill(&mut open.wr);
+            (open.has_request, open.is_inline) = (true, false);
             Ok(())
         })
     }
 
     /// Changes the request that is being made.
-    fn fill(&self, fill: impl FnOnce(&mut SendWr, &mut Open) -> Result<()>) -> Result<()> {
-        self.with(|open| {
-            let mut wr = open.wr.take().ok_or(Errno::INVALID)?;
-            let filled = fill(&mut wr, open);
-            open.wr = Some(wr);
-            filled
-        })
+    fn fill(&self, fill: impl FnOnce(&mut Open) -> Result<()>) -> Result<()> {
+        self.with(|open| if open.has_request { fill(open) } else { Err(Errno::INVALID) })
     }
 
     fn finish_request(&self, open: &mut Open) -> Result<()> {
-        let Some(mut wr) = open.wr.take() else { return Ok(()) };
-        let inline = open.inline.take();
-        let mut of_inline = abi::Sge { addr: 0, length: 0, lkey: 0 };
-        if let Some(inline) = &inline {
-            let bytes = inline.get();
-            of_inline.addr = bytes.as_ptr().expose_provenance() as u64;
-            of_inline.length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            wr.send_flags |= flag::INLINE;
-            (wr.sg_list, wr.num_sge) = (&raw mut of_inline, 1);
-        } else {
-            wr.sg_list = open.sges.as_mut_ptr();
+        if !core::mem::take(&mut open.has_request) {
+            return Ok(());
         }
-        let queue = &mut open.queue;
-        // SAFETY: lists are those of the session; the rest is the program's contract.
-        unsafe { with_request(self.0, &wr, |request| Ok(queue.post(request)?)) }
+        let Open { queue: Some(queue), wr, sges, is_inline, inline, .. } = open else {
+            return Err(Errno::INVALID);
+        };
+        let list = usize::try_from(wr.num_sge).ok().and_then(|count| sges.get(..count));
+        let list = list.ok_or(Errno::INVALID)?;
+        let inline = is_inline.then(|| inline.get());
+        // SAFETY: the program's contract.
+        unsafe { with_data(self.0, wr, list, inline, |request| Ok(queue.post(request)?)) }
     }
 
     fn end(&self, is_complete: bool) -> Result<()> {
         if is_complete {
             self.with(|open| self.finish_request(open))?;
         }
-        // SAFETY: this thread has the lock. The guard is taken out of the place before it goes.
-        let Some(mut open) = (unsafe { (*self.0.session.0.get()).take() }) else {
-            return Err(Errno::INVALID);
+        // SAFETY: this thread has the lock. The guard is taken out of its place before it goes, and
+        // nothing of the session is looked at any more then.
+        let (queue, failure) = unsafe {
+            let open = &mut *self.0.session.0.get();
+            (open.queue.take(), open.failure)
         };
-        if !is_complete || open.failure.is_some() {
-            open.queue.discard();
+        let mut queue = queue.ok_or(Errno::INVALID)?;
+        if !is_complete || failure.is_some() {
+            queue.discard();
         }
-        open.failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+impl Open {
+    /// The place for the bytes that the request brings along.
+    const fn new_inline(&mut self) -> &mut Inline {
+        self.is_inline = true;
+        self.inline.clear();
+        &mut self.inline
     }
 }
 
@@ -205,42 +229,43 @@ calls! {
     }
 
     fn wr_set_ud_addr(qp: Extended<'_>, ah: Handle<abi::Ah>, remote_qpn: u32, remote_qkey: u32) -> () = nothing {
-        qp.fill(|wr, _| {
-            wr.wr.ud = abi::Ud { ah: ah.0, remote_qpn, remote_qkey };
+        qp.fill(|open| {
+            open.wr.wr.ud = abi::Ud { ah: ah.0, remote_qpn, remote_qkey };
             Ok(())
         })
     }
 
     fn wr_set_inline_data(qp: Extended<'_>, addr: *mut c_void, length: usize) -> () = nothing {
-        qp.fill(|_, open| {
+        qp.fill(|open| {
+            let inline = open.new_inline();
             // SAFETY: the program's contract.
-            unsafe { open.inline.insert(Inline::EMPTY).push(addr.cast(), length.min(INLINE + 1)) }
+            unsafe { inline.push(addr.cast(), length.min(INLINE + 1)) }
         })
     }
 
     fn wr_set_inline_data_list(qp: Extended<'_>, count: usize, list: Handle<DataBuf>) -> () = nothing {
-        qp.fill(|_, open| {
-            let inline = open.inline.insert(Inline::EMPTY);
+        qp.fill(|open| {
+            let inline = open.new_inline();
             // SAFETY: the program's contract.
             unsafe { array(list.0, count).iter().try_for_each(|part| inline.push(part.addr.cast(), part.length)) }
         })
     }
 
     fn wr_set_sge(qp: Extended<'_>, lkey: u32, addr: u64, length: u32) -> () = nothing {
-        qp.fill(|wr, open| {
+        qp.fill(|open| {
             open.sges[0] = abi::Sge { addr, length, lkey };
-            wr.num_sge = 1;
+            open.wr.num_sge = 1;
             Ok(())
         })
     }
 
     fn wr_set_sge_list(qp: Extended<'_>, count: usize, list: Handle<abi::Sge>) -> () = nothing {
-        qp.fill(|wr, open| {
+        qp.fill(|open| {
             let places = open.sges.get_mut(..count).ok_or(Errno::INVALID)?;
             // SAFETY: the program's contract.
             let list = unsafe { array(list.0, count) };
             places.iter_mut().zip(list).for_each(|(place, sge)| *place = *sge);
-            wr.num_sge = c_int::try_from(list.len()).map_err(|_| Errno::INVALID)?;
+            open.wr.num_sge = c_int::try_from(list.len()).map_err(|_| Errno::INVALID)?;
             Ok(())
         })
     }

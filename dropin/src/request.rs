@@ -1,6 +1,6 @@
 //! Work requests of C, as the engine takes them.
 
-use crate::abi::{SendWr, flag, opcode};
+use crate::abi::{SendWr, Sge, flag, opcode};
 use crate::address::Ah;
 use crate::argument::{Argument, Linked, array};
 use crate::errno::{Errno, Result};
@@ -22,6 +22,10 @@ impl Inline {
 
     pub fn get(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    pub const fn clear(&mut self) {
+        self.len = 0;
     }
 
     /// # Safety
@@ -78,6 +82,36 @@ pub unsafe fn with_request(
     wr: &SendWr,
     post: impl FnOnce(&WorkRequest<'_>) -> Result<()>,
 ) -> Result<()> {
+    let count = usize::try_from(wr.num_sge).map_err(|_| Errno::INVALID)?;
+    // SAFETY: the caller's promise.
+    let list = unsafe { array(wr.sg_list, count) };
+    if wr.send_flags & flag::INLINE == 0 {
+        // SAFETY: the caller's promise.
+        return unsafe { with_data(qp, wr, list, None, post) };
+    }
+    let mut inline = Inline::EMPTY;
+    for sge in list {
+        let start = core::ptr::with_exposed_provenance(usize::try_from(sge.addr).unwrap_or_default());
+        // SAFETY: the caller's promise.
+        unsafe { inline.push(start, sge.length as usize)? };
+    }
+    // SAFETY: as above.
+    unsafe { with_data(qp, wr, list, Some(inline.get()), post) }
+}
+
+/// Hands a request to `post`, whose data are `list`, or `inline` if there are any and the operation
+/// takes such.
+///
+/// # Safety
+/// What the request names is there: a handle, a window. Its own list is not looked at.
+#[inline]
+pub unsafe fn with_data(
+    qp: &Qp,
+    wr: &SendWr,
+    list: &[Sge],
+    inline: Option<&[u8]>,
+    post: impl FnOnce(&WorkRequest<'_>) -> Result<()>,
+) -> Result<()> {
     let mut request = WorkRequest {
         wr_id: wr.wr_id,
         opcode: opcode_of(wr.opcode)?,
@@ -87,9 +121,6 @@ pub unsafe fn with_request(
         rkey: 0,
         data: SendData::Gather(&[]),
     };
-    let count = usize::try_from(wr.num_sge).map_err(|_| Errno::INVALID)?;
-    // SAFETY: the caller's promise.
-    let list = unsafe { array(wr.sg_list, count) };
     // SAFETY: of the union every bit pattern is a value of each field that is read.
     unsafe {
         if qp.pair().qp_type() == QpType::Ud {
@@ -121,16 +152,7 @@ pub unsafe fn with_request(
             Ok(())
         }
         SendOpcode::LocalInv => post(&request),
-        _ if wr.send_flags & flag::INLINE != 0 => {
-            let mut inline = Inline::EMPTY;
-            for sge in list {
-                let start = core::ptr::with_exposed_provenance(usize::try_from(sge.addr).unwrap_or_default());
-                // SAFETY: the caller's promise.
-                unsafe { inline.push(start, sge.length as usize)? };
-            }
-            post(&WorkRequest { data: SendData::Inline(inline.get()), ..request })
-        }
-        _ => post(&WorkRequest { data: SendData::Gather(list), ..request }),
+        _ => post(&WorkRequest { data: inline.map_or(SendData::Gather(list), SendData::Inline), ..request }),
     }
 }
 

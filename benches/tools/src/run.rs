@@ -79,6 +79,10 @@ fn devices(cli: &Cli) -> Result<String> {
 fn listed(text: &str) -> Result<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        let text = "--devices names a file without devices; a line is NAME = DEVICE, as in srnic0 = memif:/tmp/a.sock";
+        return Err(Error::Options(text.to_owned()));
+    }
     for line in &lines {
         let (_, device) = line.split_once('=').ok_or_else(|| {
             Error::Options(format!("`{line}`: a line is NAME = DEVICE, as in srnic0 = memif:/tmp/a.sock"))
@@ -107,10 +111,14 @@ fn check(device: &str) -> Result<()> {
     ))
 }
 
-/// A directory that the user names has both files: the loader goes on without one that it does not
-/// find.
+/// The first file that the directory lacks: the loader goes on without one that it does not find.
+fn lacks(directory: &Path) -> Option<PathBuf> {
+    [LIBRARY, PRELOAD].map(|file| directory.join(file)).into_iter().find(|file| !file.is_file())
+}
+
+/// The directory that the user names, if it has all.
 fn complete(directory: PathBuf) -> Result<PathBuf> {
-    match [LIBRARY, PRELOAD].map(|file| directory.join(file)).into_iter().find(|file| !file.is_file()) {
+    match lacks(&directory) {
         None => Ok(directory),
         Some(file) => Err(Error::file("find", &file)(io::Error::other(
             "--library takes the directory that `cargo xtask dropin` prints",
@@ -123,7 +131,7 @@ fn beside(program: &Path) -> Result<PathBuf> {
     let directory = program.parent().unwrap_or(Path::new("/"));
     let of_debian = format!("../lib/{}-linux-gnu/srnic", std::env::consts::ARCH);
     let places = PLACES.into_iter().chain([&*of_debian]);
-    let found = places.map(|place| directory.join(place)).find(|place| place.join(LIBRARY).is_file());
+    let found = places.map(|place| directory.join(place)).find(|place| lacks(place).is_none());
     found.ok_or_else(|| {
         let sought = directory.join(PLACES[0]).join(LIBRARY);
         let none = io::Error::other(
@@ -185,7 +193,11 @@ mod tests {
     fn a_file_has_a_device_a_line() {
         let text = "# two\n\n a = memif:/tmp/a.sock # the first\nb=sim:b; speed=25\n";
         assert_eq!(listed(text).expect("two devices"), "a = memif:/tmp/a.sock\nb=sim:b; speed=25");
-        for (text, said) in [("memif", "a line is NAME = DEVICE"), ("a = nothing", "has no scheme")] {
+        for (text, said) in [
+            ("memif", "a line is NAME = DEVICE"),
+            ("a = nothing", "has no scheme"),
+            ("# none\n\n", "a file without devices"),
+        ] {
             let error = listed(text).expect_err(text).to_string();
             assert!(error.contains(said), "{error}");
         }
@@ -200,9 +212,11 @@ mod tests {
             let place = root.join("usr").join(place);
             std::fs::create_dir_all(&place).expect("created");
             std::fs::write(place.join(LIBRARY), "").expect("written");
+            assert!(beside(&bin.join("srnic")).is_err(), "it is not complete");
+            std::fs::write(place.join(PRELOAD), "").expect("written");
             let found = beside(&bin.join("srnic")).expect("it is there").canonicalize().expect("it exists");
             assert_eq!(found, place.canonicalize().expect("it exists"));
-            std::fs::remove_file(place.join(LIBRARY)).expect("ours");
+            [LIBRARY, PRELOAD].iter().for_each(|file| std::fs::remove_file(place.join(file)).expect("ours"));
         }
         std::fs::remove_dir_all(root).expect("ours");
     }
