@@ -17,7 +17,7 @@ use verbs_api::raw::SendGuard;
 const SGES: usize = QueueCaps::SGE_LIMIT as usize;
 
 /// What happens between `ibv_wr_start` and `ibv_wr_complete`: the send queue is locked, and
-/// requests are made one by one, where they stay: programs post them singly.
+/// requests are made one by one. They are not moved: many sessions have one request only.
 pub struct Session(UnsafeCell<Open>);
 
 struct Open {
@@ -100,7 +100,8 @@ impl Extended<'_> {
 
     /// The session that this thread has begun.
     fn with(&self, change: impl FnOnce(&mut Open) -> Result<()>) -> Result<()> {
-        // SAFETY: this thread has the lock.
+        // SAFETY: by the contract of the calls this thread has begun a session, so that it has the
+        // lock; without a session nobody else looks here.
         let open = unsafe { &mut *self.0.session.0.get() };
         if open.queue.is_none() {
             return Err(Errno::INVALID);

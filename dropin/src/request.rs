@@ -85,7 +85,11 @@ pub unsafe fn with_request(
     let count = usize::try_from(wr.num_sge).map_err(|_| Errno::INVALID)?;
     // SAFETY: the caller's promise.
     let list = unsafe { array(wr.sg_list, count) };
-    if wr.send_flags & flag::INLINE == 0 {
+    let has_bytes = !matches!(
+        wr.opcode,
+        opcode::CMP_AND_SWP | opcode::FETCH_AND_ADD | opcode::LOCAL_INV | opcode::BIND_MW
+    );
+    if wr.send_flags & flag::INLINE == 0 || !has_bytes {
         // SAFETY: the caller's promise.
         return unsafe { with_data(qp, wr, list, None, post) };
     }
@@ -99,8 +103,8 @@ pub unsafe fn with_request(
     unsafe { with_data(qp, wr, list, Some(inline.get()), post) }
 }
 
-/// Hands a request to `post`, whose data are `list`, or `inline` if there are any and the operation
-/// takes such.
+/// Hands a request to `post`, whose data are `list`, or `inline` if there are any. Operations that
+/// move no bytes of a list take no notice of `inline`.
 ///
 /// # Safety
 /// What the request names is there: a handle, a window. Its own list is not looked at.

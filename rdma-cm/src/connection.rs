@@ -17,14 +17,14 @@ pub struct Retry {
     pub interval: Duration,
 }
 
-/// What becomes of a REQ for a port that nobody listens to.
-pub enum Refusal {
-    /// It fails.
-    Final,
-    /// It is sent again for as long as its program has patience. It was not refused yet.
-    Awaited,
-    /// It was refused with this, and is sent again.
-    Heard(Failure),
+/// What a REQ was rejected with that is sent again, for as long as its program has patience.
+#[derive(Default)]
+pub struct Refusal {
+    /// It fails at once if nobody listens to the port.
+    pub needs_listener: bool,
+    /// The last rejection behind which it is sent again: nobody listened, or the peer had an old
+    /// connection with the queue pair.
+    pub heard: Option<Failure>,
 }
 
 /// How long a REQ is sent again.
@@ -101,9 +101,11 @@ impl State {
     pub const fn fails_at(&self) -> Option<Duration> {
         match self {
             Self::ReqSent { patience: Patience::Until(until), .. }
-            | Self::ReqSent { patience: Patience::AtLeast(until), refusal: Refusal::Heard(_), .. } => {
-                Some(*until)
-            }
+            | Self::ReqSent {
+                patience: Patience::AtLeast(until),
+                refusal: Refusal { heard: Some(_), .. },
+                ..
+            } => Some(*until),
             _ => None,
         }
     }

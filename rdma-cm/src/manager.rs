@@ -200,7 +200,7 @@ impl Manager {
                 retry,
                 terms: *terms,
                 patience: Patience::AtLeast(now),
-                refusal: Refusal::Awaited,
+                refusal: Refusal::default(),
             },
             deadline: None,
             owed_until: None,
@@ -211,8 +211,9 @@ impl Manager {
     }
 
     /// Active: goes on asking until that time, also if nobody answers for the peer's address, its
-    /// manager is silent, or nobody listens to the port: it may be started later. Without this, and
-    /// after it, a request is given up after [`Config::retries`] or as soon as it is refused, or at
+    /// manager is silent, or nobody listens to the port: it may be started later. So it does if the
+    /// peer had an old connection with the queue pair, which is over then. Without this, and after
+    /// it, a request is given up after [`Config::retries`] or as soon as it is refused, or at
     /// the time of [`ask_until`](Self::ask_until) if that is later.
     pub fn persist(&mut self, id: CommId, until: Duration) {
         self.set_patience(id, |before| before.extended(until));
@@ -226,19 +227,20 @@ impl Manager {
     /// Active: fails as soon as the peer says that nobody listens to the port, whatever patience
     /// there is for one that does not answer.
     pub fn end_if_refused(&mut self, id: CommId) {
-        if let Some(State::ReqSent { refusal: refusal @ Refusal::Awaited, .. }) =
+        if let Some(State::ReqSent { refusal, .. }) =
             self.table.get_mut(id).map(|connection| &mut connection.state)
         {
-            *refusal = Refusal::Final;
+            refusal.needs_listener = true;
         }
     }
 
-    /// Active: the peer has said that nobody listens to the port, and is asked again; with this the
-    /// attempt fails if that does not change.
+    /// Active: the peer has said that nobody listens to the port, or that it had an old connection
+    /// with the queue pair, and is asked again; with this the attempt fails if that does not
+    /// change.
     #[must_use]
     pub fn refusal(&self, id: CommId) -> Option<&Failure> {
         match &self.table.get(id)?.state {
-            State::ReqSent { refusal: Refusal::Heard(failure), .. } => Some(failure),
+            State::ReqSent { refusal, .. } => refusal.heard.as_ref(),
             _ => None,
         }
     }

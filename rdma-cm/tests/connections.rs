@@ -373,6 +373,26 @@ fn a_peer_that_began_anew_asks_again_for_as_long_as_it_has_patience() {
 }
 
 #[test]
+fn a_peer_that_stays_stale_is_the_reason_that_is_said() {
+    for needs_listener in [false, true] {
+        let mut net = Net::listening(15);
+        net.hosts[1].policy = Policy::Leave;
+        let id = net.connect_by(0, &terms(77), b"").expect("begun");
+        net.hosts[0].cm.ask_until(id, net.now + SECOND);
+        if needs_listener {
+            net.hosts[0].cm.end_if_refused(id);
+        }
+        net.run(MS);
+        let (now, request) = (net.now, net.hosts[1].requests[0]);
+        net.hosts[1].cm.reject(now, request, RejReason::STALE_CONNECTION, b"").expect("it waits");
+        net.run(SECOND / 2);
+        assert_eq!(rejected(&net, 0), [], "it is asked again");
+        net.run(SECOND);
+        assert_eq!(rejected(&net, 0), [RejReason::STALE_CONNECTION]);
+    }
+}
+
+#[test]
 fn a_reply_to_who_is_gone_is_refused() {
     let mut net = Net::listening(16);
     net.drop = Box::new(|_, name, count| name == "REP" && count == 0);

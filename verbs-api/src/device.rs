@@ -73,7 +73,7 @@ struct Inner {
     /// The connection manager of the device, once it has one.
     connections: Mutex<Option<Arc<Service>>>,
     /// Of its port, if that is of a pool. The port is closed before it is given back.
-    lease: Option<Lease>,
+    lease: OnceLock<Lease>,
 }
 
 impl Device {

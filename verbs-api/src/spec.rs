@@ -258,7 +258,7 @@ pub enum SpecError {
     NoIp {
         /// The scheme.
         scheme: &'static str,
-        /// The interface or NIC.
+        /// The interface, the NIC, or the socket of the pool.
         name: String,
     },
     /// Faults without a device behind them, or twice.

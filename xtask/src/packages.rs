@@ -68,8 +68,8 @@ fn names(packages: &[Value]) -> Result<Vec<String>> {
 fn package(names: &[String], options: &[&str]) -> Command {
     let mut command = cargo(&["package", "--locked", "--offline", "--allow-dirty", "--quiet"]);
     command.args(options).args(names.iter().flat_map(|name| ["--package", name]));
-    // As the workspace has it, of whose profiles a package knows nothing: what packages depend on is
-    // built once for them and for tests.
+    // As the workspace's profile `dev`, of which a package knows nothing: what both depend on is
+    // built once.
     command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
     command.env("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", "line-tables-only");
     command

@@ -74,6 +74,9 @@ fn programs(said: &str, root: &Path) -> Vec<Program> {
 
 /// Plays all, each as `prepare` has it, and says how each ended.
 pub fn play(programs: &[Program], prepare: fn(&mut Command)) -> Result<()> {
+    if programs.is_empty() {
+        return Err(Error::new("there is no program to play"));
+    }
     let (alone, mut beside): (Vec<_>, Vec<_>) =
         programs.iter().partition(|program| ALONE.contains(&program.source.as_str()));
     let rank =
@@ -102,12 +105,13 @@ fn in_lanes(programs: Vec<&Program>, lanes: usize, prepare: fn(&mut Command)) ->
                 while let Some(program) = next() {
                     let mut command = program.command();
                     prepare(&mut command);
+                    println!("     Playing {}", program.source);
                     let start = Instant::now();
                     let heard = repo::heard(&mut command);
                     let took = start.elapsed();
                     // What a program says is shown in one piece.
                     let mut played = played.lock().unwrap_or_else(PoisonError::into_inner);
-                    println!("\n     Playing {}", program.source);
+                    println!("\n      Played {}", program.source);
                     let outcome = heard.and_then(|heard| heard.show());
                     played.push(Played { source: program.source.clone(), took, outcome });
                 }
@@ -159,6 +163,11 @@ mod tests {
         for last in ["false", "/nonexistent/program"] {
             assert_eq!(played(last).expect_err("one fails").0, "failed: three");
         }
+    }
+
+    #[test]
+    fn no_program_at_all_is_an_error() {
+        assert!(play(&[], |_| ()).is_err());
     }
 
     #[test]

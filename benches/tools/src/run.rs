@@ -105,7 +105,7 @@ fn check(device: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Options(
-        "the drop-in library has no DPDK, so it has memif:, af_packet: and sim: devices, without driver=dpdk; for any other one run \
+        "the drop-in library has no DPDK, so it has memif:, af_packet:, pool: and sim: devices, without driver=dpdk; for any other one run \
          `srnic switch`, one of whose ports it is"
             .to_owned(),
     ))

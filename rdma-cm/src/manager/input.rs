@@ -2,7 +2,7 @@
 
 use super::{CommId, Manager};
 use crate::config::timeout;
-use crate::connection::{Connection, Refusal, State};
+use crate::connection::{Connection, State};
 use crate::dialect::Options;
 use crate::event::{Event, Failure, Request};
 use core::net::{IpAddr, SocketAddr};
@@ -260,9 +260,7 @@ impl Manager {
         let retry = match self.table.get_mut(id).map(|connection| &mut connection.state) {
             Some(State::ReqSent { retry, refusal, .. }) if mra.refers == Refers::REQ => {
                 // Somebody listens by now.
-                if matches!(refusal, Refusal::Heard(_)) {
-                    *refusal = Refusal::Awaited;
-                }
+                refusal.heard = None;
                 retry
             }
             Some(State::RepSent { retry }) if mra.refers == Refers::REP => retry,
@@ -304,7 +302,7 @@ impl Manager {
         match connection.state {
             State::ReqSent { .. } | State::RepRcvd | State::ReqRcvd { .. } | State::RepSent { .. } => {
                 let private_data = Box::new(rej.private_data);
-                self.rejected(now, id, Failure::Rejected { reason: rej.reason, private_data });
+                self.rejected(now, id, rej.refers, Failure::Rejected { reason: rej.reason, private_data });
             }
             State::Established { .. } | State::DreqSent { .. } => {
                 self.end(now, id, State::TimeWait);
@@ -317,24 +315,22 @@ impl Manager {
     /// There is no connection yet, and the peer wants none. A peer without a listener may have one
     /// later, and one that had a connection with the queue pair has ended it by now: then the
     /// request goes on, and is sent again at its time.
-    fn rejected(&mut self, now: Duration, id: CommId, failure: Failure) {
+    fn rejected(&mut self, now: Duration, id: CommId, refers: Refers, failure: Failure) {
         let Some(connection) = self.table.get_mut(id) else { return };
         let is = |wanted| matches!(failure, Failure::Rejected { reason, .. } if reason == wanted);
         let is_stale = is(RejReason::STALE_CONNECTION);
         let is_refusal = is(RejReason::INVALID_SERVICE_ID);
         match &mut connection.state {
             State::ReqSent { patience, refusal, .. }
-                if patience.lasts(now) && (is_stale || is_refusal && !matches!(refusal, Refusal::Final)) =>
+                if patience.lasts(now) && (is_stale || is_refusal && !refusal.needs_listener) =>
             {
-                if !matches!(refusal, Refusal::Final) {
-                    *refusal = Refusal::Heard(failure);
-                }
+                refusal.heard = Some(failure);
                 // It is not later than the attempt may last.
                 let deadline = connection.deadline;
                 self.table.set_deadline(id, deadline);
             }
             // Of an earlier copy of the REQ, and overtaken by the REP.
-            State::RepRcvd if is_refusal || is_stale => self.stats.duplicates += 1,
+            State::RepRcvd if refers == Refers::REQ && (is_refusal || is_stale) => self.stats.duplicates += 1,
             _ => self.fail(id, failure),
         }
     }

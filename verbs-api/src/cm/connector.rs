@@ -79,9 +79,11 @@ impl<'a> Connector<'a> {
     /// Sets how long a peer that is not there yet is asked for: it may be started later, or be up
     /// and not listen yet. When that time is over, the attempt fails with
     /// [`ConnectionError::Late`], or with [`ConnectionError::Rejected`] if the peer's host said
-    /// that nobody listens to the port. This is for programs that poll the connection or await it;
-    /// [`Connecting::wait`] asks for as long as it waits. Default: 2.6 s if nobody has the peer's
-    /// address, 12 s if its host does not answer, and 1 s if nobody listens to the port.
+    /// that nobody listens to the port. A peer that still has a connection with the queue pair, as
+    /// of a program that was killed, ends that and is asked again. This is for programs that poll
+    /// the connection or await it; [`Connecting::wait`] asks for as long as it waits. Default: 2.6
+    /// s if nobody has the peer's address, 12 s if its host does not answer, and 1 s if nobody
+    /// listens to the port.
     #[must_use]
     pub const fn patience(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }

@@ -4,7 +4,7 @@ use super::{Device, Inner, capture, costs, thread_devices};
 use crate::driver::{Driver, EngineThread, SlowPath, drive, stand_by};
 use crate::error::Error;
 use crate::nic::Driven;
-use crate::pool::{self, Lease};
+use crate::pool;
 use crate::shared::Shared;
 use crate::spec::{DeviceSpec, PortDriver, Transport};
 use crate::stat::{Facts, StatServer};
@@ -122,8 +122,9 @@ impl DeviceBuilder {
     fn open_untold(&self, spec: &DeviceSpec) -> Result<Device, Error> {
         if let Transport::Pool { socket } = &spec.transport {
             let (spec, lease) = pool::take(spec, socket)?;
-            let mut device = self.open_untold(&spec)?;
-            device.keep(lease);
+            let device = self.open_untold(&spec)?;
+            // It has no other.
+            let _ = device.inner.lease.set(lease);
             return Ok(device);
         }
         let builder = Self { driver: spec.driver.unwrap_or(self.driver), ..*self };
@@ -154,7 +155,7 @@ impl DeviceBuilder {
     fn open_dpdk(&self, spec: &DeviceSpec, _config: EngineConfig) -> Result<Device, Error> {
         spec.ip_or_default()?;
         Err(Error::Unsupported(
-            "this build has no DPDK, so it has sim: devices, and memif: and af_packet: without driver=dpdk only; switch on the \
+            "this build has no DPDK, so it has sim: and pool: devices, and memif: and af_packet: without driver=dpdk only; switch on the \
              feature `dpdk` of verbs-api",
         ))
     }
@@ -249,7 +250,7 @@ impl DeviceBuilder {
             sources: Arc::default(),
             bell: OnceLock::new(),
             connections: Mutex::new(None),
-            lease: None,
+            lease: OnceLock::new(),
         };
         Ok(Device { inner: Arc::new(inner) })
     }
@@ -302,13 +303,6 @@ impl Device {
             inner.stat = Some(StatServer::start(address, facts)?);
         }
         Ok(())
-    }
-
-    /// Gives the port back to its pool when the device, which has no other handle yet, is gone.
-    fn keep(&mut self, lease: Lease) {
-        if let Some(inner) = Arc::get_mut(&mut self.inner) {
-            inner.lease = Some(lease);
-        }
     }
 }
 

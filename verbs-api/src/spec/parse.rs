@@ -103,7 +103,7 @@ const SIM_KEYS: Keys = Keys {
 
 /// Those of a port of a switch, which says the rest.
 const POOL_KEYS: Keys = Keys {
-    of: "device of a pool",
+    of: "pool",
     names: &[
         "ip",
         "mac",

@@ -152,6 +152,9 @@ fn an_error_names_the_key_and_what_is_allowed() {
             "unknown device scheme `ethernet`; supported: memif, vhost, virtio, af_packet, af_xdp, pci, sim, pool, and \
              fault:..: before each",
         ),
+        ("pool:", "pool: names no socket of a `srnic switch --pool SOCKET`"),
+        ("pool:/run/p,role=client", "unknown pool key `role`; keys are ip, mac"),
+        ("pool:/run/p,driver=dpdk", "unknown pool key `driver`"),
         ("af_packet:", "af_packet: names no interface; give it, as in af_packet:eth1,ip=192.168.7.1"),
         ("af_xdp:an interface", "af_xdp:an interface: this cannot be an interface; `ip link` lists those"),
         ("af_packet:sixteen-letters.", "af_packet:sixteen-letters.: this cannot be an interface"),

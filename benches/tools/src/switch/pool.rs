@@ -8,18 +8,26 @@ use crate::error::{Error, Result};
 use crate::place::Place;
 use datapath::port::{Interrupt, Port};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How the answer begins if there is no port to give.
 const REFUSED: &str = "refused: ";
 /// Bytes of a question at most.
 const QUESTION_MAX: usize = 128;
+/// Guests that have not asked yet, at most; others wait outside.
+const ASKING_MAX: usize = 64;
+/// How long a guest may take to ask.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the desk rests if it can neither watch nor accept: there are no descriptors, or no
+/// memory.
+const REST: Duration = Duration::from_millis(20);
 const UNKNOWN: &str = "a question is `port`, or `port ip=ADDRESS` for one address only";
 
 /// A port that the switch is to have.
@@ -95,6 +103,7 @@ struct Desk {
 /// A process at the desk.
 struct Guest {
     connection: UnixStream,
+    came: Instant,
     /// What it has sent of its question.
     question: Vec<u8>,
     /// The number of its port, once it has one.
@@ -105,21 +114,30 @@ impl Desk {
     fn serve(mut self, listener: &UnixListener, stop: &Interrupt) {
         let mut guests: Vec<Guest> = Vec::new();
         loop {
-            let mut watched = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+            let asking = guests.iter().filter(|guest| guest.number.is_none()).count();
+            let door = if asking < ASKING_MAX { PollFlags::IN } else { PollFlags::empty() };
+            let mut watched = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(listener, door)];
             watched.extend(guests.iter().map(|guest| PollFd::new(&guest.connection, PollFlags::IN)));
-            // A signal, or a kernel short of memory: it looks again.
-            let _ = poll(&mut watched, None);
+            let limit = (asking > 0).then(|| PATIENCE.try_into().ok()).flatten();
+            if let Err(error) = poll(&mut watched, limit.as_ref())
+                && error != Errno::INTR
+            {
+                std::thread::sleep(REST);
+            }
             let ready: Vec<_> = watched.iter().map(|one| !one.revents().is_empty()).collect();
             if ready[0] {
                 return;
             }
             let mut heard = ready[2..].iter();
-            guests.retain_mut(|guest| heard.next() != Some(&true) || self.hear(guest));
-            if ready[1]
-                && let Ok((connection, _)) = listener.accept()
-                && connection.set_nonblocking(true).is_ok()
-            {
-                guests.push(Guest { connection, question: Vec::new(), number: None });
+            guests.retain_mut(|guest| {
+                let is_patient = guest.number.is_some() || guest.came.elapsed() < PATIENCE;
+                if heard.next() == Some(&true) { self.hear(guest) } else { is_patient }
+            });
+            if ready[1] {
+                match accepted(listener) {
+                    Ok(guest) => guests.push(guest),
+                    Err(_) => std::thread::sleep(REST),
+                }
             }
         }
     }
@@ -177,23 +195,28 @@ impl Desk {
 
     /// Makes the port of an address that nobody had.
     fn open(&mut self, socket: &Path, address: Ipv4Addr) -> Result<()> {
-        self.ports += 1;
-        descriptors::allow(self.ports, Of::Ports)?;
+        descriptors::allow(self.ports + 1, Of::Ports)?;
         let spec: PortSpec = format!("memif:{}", socket.display())
             .parse()
             .map_err(|error: super::PortSpecError| Error::Options(error.to_string()))?;
         // The switch has ended if nobody takes it.
         let _ = self.arrivals.send(Arrival { name: format!("pool:{address}"), port: spec.open()? });
+        self.ports += 1;
         Ok(())
     }
 }
 
+fn accepted(listener: &UnixListener) -> io::Result<Guest> {
+    let (connection, _) = listener.accept()?;
+    connection.set_nonblocking(true)?;
+    Ok(Guest { connection, came: Instant::now(), question: Vec::new(), number: None })
+}
+
 /// The address that is asked for, if any will not do; `None` if this is no question.
 fn wanted(question: &[u8]) -> Option<Option<IpAddr>> {
-    match std::str::from_utf8(question).ok()?.trim_end().split_once(" ip=") {
-        None => (question.trim_ascii_end() == b"port").then_some(None),
-        Some(("port", address)) => address.parse().ok().map(Some),
-        Some(_) => None,
+    match std::str::from_utf8(question).ok()?.trim_end().strip_prefix("port")? {
+        "" => Some(None),
+        more => more.strip_prefix(" ip=")?.parse().ok().map(Some),
     }
 }
 

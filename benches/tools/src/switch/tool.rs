@@ -21,8 +21,8 @@ use std::process::ExitCode;
 /// threshold and lets out so many bits a second, and `fault:loss=1%:`.
 ///
 /// With --pool SOCKET there is, besides, a port for each process that opens the device pool:SOCKET,
-/// as every tool does by -d, and other programs by `srnic run -d pool:SOCKET`. It has the port and
-/// an address until it closes the device or dies.
+/// as tools do by -d (but the raw ones), and other programs by `srnic run -d pool:SOCKET`. It has
+/// the port and an address until it closes the device or dies.
 #[derive(Parser, Debug)]
 #[command(version)]
 pub struct Cli {

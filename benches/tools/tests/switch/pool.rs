@@ -86,7 +86,7 @@ fn tools_open_a_pool_and_ask_for_an_address() {
     for (device, why) in [
         (format!("{device},ip=10.9.8.9"), "gives no port: 10.9.8.9 is taken"),
         (format!("{device},ip=10.9.9.9"), "none of the pool's addresses, which are 10.9.8.1 to 10.9.8.254"),
-        (format!("{device},mtu=1500"), "unknown device of a pool key `mtu`"),
+        (format!("{device},mtu=1500"), "unknown pool key `mtu`; keys are ip"),
     ] {
         let mut command = srnic("write-bw");
         command.args(["-d", &device, "-p", &place.port.to_string()]);
@@ -98,6 +98,21 @@ fn tools_open_a_pool_and_ask_for_an_address() {
     for port in ["pool:10.9.8.7", "pool:10.9.8.1", "pool:10.9.8.9"] {
         assert!(ports.contains(port), "{port}: {ports}");
     }
+}
+
+#[test]
+fn a_device_has_its_port_until_it_is_closed() {
+    let place = Place::new("switch-pool-devices");
+    let socket = place.path("pool.sock");
+    let _switch = switch(&socket);
+    let open = || verbs_api::Device::open(&format!("pool:{}", socket.display()));
+    let (first, second) = (open().expect("a port"), open().expect("another port"));
+    assert_eq!([&first, &second].map(|device| device.ip().to_string()), ["10.9.8.1", "10.9.8.2"]);
+    let refused = open().err().expect("there are two").to_string();
+    assert!(refused.ends_with("all 2 addresses of the pool are taken"), "{refused}");
+    drop(first);
+    let again = (0..).map(|_| open()).find_map(Result::ok).expect("it is free by and by");
+    assert_eq!(again.ip().to_string(), "10.9.8.1");
 }
 
 #[test]

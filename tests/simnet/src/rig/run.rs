@@ -155,7 +155,7 @@ impl Rig {
             return None;
         }
         let looks_at = || self.options.rest.looks(id.0, self.now).0;
-        // Each engine is asked after each event, so this is not left to an iterator.
+        // Written out for speed: each engine is asked after each event.
         let due = match (self.net.waiting(id) > 0, node.engine.next_deadline()) {
             (true, Some(due)) => due.min(looks_at()),
             (true, None) => looks_at(),

@@ -11,13 +11,25 @@ use datapath::time::Time;
 /// The engine. Whoever may change it makes it forget.
 pub(super) struct Timed {
     engine: Engine<SimPort>,
-    /// When it is due if it has nothing to do now, once it was asked.
+    /// The answer of [`Engine::next_deadline`] while there is no work; `None`: it was not asked
+    /// since the last change.
     later: Cell<Option<Option<Time>>>,
+    /// Answers from memory.
+    remembered: Cell<u32>,
 }
 
 impl Timed {
     pub(super) const fn new(engine: Engine<SimPort>) -> Self {
-        Self { engine, later: Cell::new(None) }
+        Self { engine, later: Cell::new(None), remembered: Cell::new(0) }
+    }
+
+    /// Each so many times the engine is asked nevertheless: nobody else can change when it is due.
+    fn check(&self, later: Option<Time>) {
+        const ONE_IN: u32 = 64;
+        self.remembered.set(self.remembered.get().wrapping_add(1));
+        if self.remembered.get().is_multiple_of(ONE_IN) {
+            assert_eq!(later, self.engine.next_deadline(), "it was changed behind our back");
+        }
     }
 
     /// [`Engine::next_deadline`].
@@ -26,6 +38,7 @@ impl Timed {
             return self.engine.next_deadline();
         }
         if let Some(later) = self.later.get() {
+            self.check(later);
             return later;
         }
         let later = self.engine.next_deadline();

@@ -47,6 +47,10 @@ impl AnyLink {
             let text = "raw frames pass no engine, which `pcap=` and `stat=` look into; leave them out";
             return Err(Error::Options(text.to_owned()));
         }
+        if matches!(spec.transport, Transport::Pool { .. }) {
+            let text = "raw frames have no addresses, which a pool is for; give a port of the switch's own, as in memif:/tmp/a.sock";
+            return Err(Error::Options(text.to_owned()));
+        }
         Ok(match spec.transport {
             Transport::Memif { driver: PortDriver::Native, .. } => {
                 Self::Memif(Box::new(Link::over(open_memif(&spec)?, spec)))
