@@ -120,12 +120,10 @@ impl Case {
 
     /// The arguments of both sides, but for the port.
     pub fn options(&self) -> impl Iterator<Item = &'static str> {
-        // The GID of the device; whatever the processor's clock does; and not as a job of MPI's, as
-        // which a program that is built with MPI begins when its input is no terminal.
+        // The GID of the device; and whatever the processor's clock does.
         let own = match self.program.get(..3) {
             Some("ibv") => "-g 0",
             Some("ib_") => "-F -x 0",
-            Some("ucx") => "-P 0",
             _ => "",
         };
         own.split_whitespace().chain(self.options.split_whitespace())
@@ -166,6 +164,6 @@ mod tests {
         assert_eq!(arguments("ibv_rc_pingpong"), ["-g", "0", "-e"]);
         assert_eq!(arguments("ib_send_lat"), ["-F", "-x", "0", "-e"]);
         let ucx = Case::all().find(|case| case.program == "ucx_perftest").expect("there is one");
-        assert!(ucx.options().eq("-P 0 -d srnic0:1 -x rc_verbs -t am_lat -n 1000".split(' ')));
+        assert!(ucx.options().eq("-d srnic0:1 -x rc_verbs -t am_lat -n 1000".split(' ')));
     }
 }

@@ -12,6 +12,7 @@ mod many;
 mod pyverbs;
 mod sockets;
 mod symbols;
+pub mod ucx;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -216,6 +217,7 @@ fn play(case: &Case, place: &Place<'_>) -> Result<()> {
         let role = if end == End::Server { "server" } else { "client" };
         let mut command = place.command(case.program, &place.memif(role, faults, ""));
         command.args(case.options()).args([case.port_option(end), &port.to_string()]);
+        command.args(if case.program == "ucx_perftest" { ucx::alone() } else { &[] });
         (command, port)
     })?;
     println!("{}", last_line(&place.dir.join("client.out")));

@@ -4,6 +4,7 @@ use super::{Network, ROLES, over_library, pair};
 use crate::bench::others::column;
 use crate::bench::unmodified::Stage;
 use crate::error::{Error, Result};
+use crate::unmodified::ucx;
 use std::process::Command;
 
 const SMALL: u64 = 8;
@@ -32,7 +33,7 @@ fn run(stage: &Stage<'_>, network: Network, test: &str, size: u64, iters: u64) -
                 command.envs([("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")]);
             }
         }
-        command.args(["-P", "0", "-p", &port.to_string()]);
+        command.args(ucx::alone()).args(["-p", &port.to_string()]);
         if let Some(cpus) = stage.bench.machine.two_cpus() {
             command.args(["-c", &cpus[side].to_string()]);
         }
