@@ -107,8 +107,9 @@ fn destroying_a_queue_that_nobody_uses_costs_the_same_among_ten_thousand_queue_p
     say(&format!("two queues end: {} instructions, with 10,000 queue pairs {}", one / 100, many / 100));
     assert!(one > 1_000, "{one}: nothing was done");
     // The engine's part is the same. There is one `free` in it, whose cost depends on all that was
-    // freed before.
-    assert!(one.abs_diff(many) <= 4_000, "1 queue pair {one}, 10,000 queue pairs {many}");
+    // freed before: 40 instructions by the C library of Debian 12, 50 by that of 13. A look at each
+    // queue pair would take 10,000 at least.
+    assert!(one.abs_diff(many) <= 20_000, "1 queue pair {one}, 10,000 queue pairs {many}");
 }
 
 #[test]
