@@ -10,6 +10,9 @@ mod pcap;
 
 use std::fs;
 use std::io::Write as _;
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,6 +21,9 @@ use wire::{
     AckFlags, Ackx, Aeth, AtomicEth, Bth, Deth, Kind, Meta, Msn, Opcode, Position, Psn, Rdw, Repr, Reth, Ssn,
     Ssnw, Syndrome, WireMode,
 };
+
+/// The user and the group that own nothing.
+const NOBODY: u32 = 65_534;
 
 /// A field as tshark names it, and where its value is in a packet; `None` where tshark must show
 /// nothing.
@@ -249,22 +255,47 @@ fn have_tshark() -> bool {
 
 /// What tshark prints of `capture` with the script and these further arguments, a line a frame.
 fn tshark(capture: &Path, arguments: &[&str]) -> Vec<String> {
-    let output = Command::new("tshark")
-        .args(["-n", "-X", &format!("lua_script:{}", script().display()), "-T", "fields", "-r"])
+    // Beside it, where anybody can read it.
+    let copy = capture.with_extension("lua");
+    fs::copy(script(), &copy).unwrap();
+    let mut command = Command::new("tshark");
+    command
+        .args(["-n", "-X", &format!("lua_script:{}", copy.display()), "-T", "fields", "-r"])
         .arg(capture)
-        .args(arguments)
-        .output()
-        .unwrap();
+        .args(arguments);
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        // From 4.4 on it runs no scripts as root.
+        command.uid(NOBODY).gid(NOBODY).env("HOME", "/nonexistent");
+    }
+    let output = command.output().unwrap();
+    fs::remove_file(&copy).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Writes a capture for tshark.
-fn capture<'a>(name: &str, frames: impl IntoIterator<Item = &'a [u8]>) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+/// A capture for tshark, where anybody can read it. It goes with this.
+struct Capture(PathBuf);
+
+impl Deref for Capture {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // It is one of many in the directory for what is temporary.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn capture<'a>(name: &str, frames: impl IntoIterator<Item = &'a [u8]>) -> Capture {
+    let path = std::env::temp_dir().join(format!("srnic-tshark-{}-{name}", std::process::id()));
     fs::write(&path, pcap::write(frames)).unwrap();
-    path
+    Capture(path)
 }
 
 /// A value in decimal, with 0x prefix, or in the plain hexadecimal of byte fields. Wireshark shows

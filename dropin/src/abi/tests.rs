@@ -239,6 +239,12 @@ fn every_structure_is_as_the_installed_header_has_it() {
     }
     let theirs = String::from_utf8(theirs.unwrap_or_else(|| panic!("{said}"))).expect("text");
     for (ours, theirs) in ours.lines().zip(theirs.lines()) {
+        // Later headers have a field more at its end, and callers say how long theirs is.
+        let grown = |line: &str| line.strip_prefix("struct ibv_port_attr ")?.parse::<usize>().ok();
+        if let (Some(ours), Some(theirs)) = (grown(ours), grown(theirs)) {
+            assert!(theirs >= ours, "ibv_port_attr has {theirs} bytes, and {ours} here");
+            continue;
+        }
         assert_eq!(ours, theirs, "this side, and the header");
     }
     assert_eq!(ours.lines().count(), theirs.lines().count());

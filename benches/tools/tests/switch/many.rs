@@ -112,7 +112,8 @@ fn runs_dpdk(process: &Running) -> bool {
     let threads = fs::read_dir(format!("/proc/{}/task", process.id())).expect("it runs");
     let mut names =
         threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
-    names.any(|name| name.starts_with("eal-"))
+    // By DPDK 22.11, and from 23.03 on.
+    names.any(|name| name.starts_with("eal-") || name.starts_with("dpdk-"))
 }
 
 #[test]
