@@ -73,8 +73,8 @@ fn started(pid: u32) -> Option<u64> {
 mod tests {
     use super::*;
     use std::io::Read as _;
-    use std::os::unix::process::ExitStatusExt as _;
     use std::process::Stdio;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn only_namespaces_of_ours_whose_maker_is_gone_are_abandoned() {
@@ -104,8 +104,11 @@ mod tests {
         stdout.read_exact(&mut said).expect("it runs in the namespace");
         clean_up().expect("nothing is in the way");
         assert!(!namespaces().expect("ip lists them").contains(&name));
-        let status = left.wait().expect("it has ended");
-        assert_eq!(status.signal(), Some(9), "{status}");
+        // Nothing is said of how: later versions of `ip` wait for what they start, and end by
+        // themselves.
+        let began = Instant::now();
+        left.wait().expect("it has ended");
+        assert!(began.elapsed() < Duration::from_secs(300), "it slept to its end");
     }
 
     #[test]
