@@ -432,10 +432,15 @@ impl EthPort {
     /// how many were taken; 0 too while the port is stopped or its driver is at work on the link.
     #[inline]
     pub fn tx_burst<const N: usize>(&mut self, burst: &mut Burst<N>) -> usize {
+        // The memif driver of DPDK 24.11 looks at the first mbuf before it looks at their number.
+        if burst.is_empty() {
+            return 0;
+        }
         lcore::enter();
         let (id, started) = (self.id, self.started);
         let Some(_pass) = self.try_pass().filter(|_| started) else { return 0 };
-        // SAFETY: as for rx_burst. The driver takes over the first mbufs and returns how many.
+        // SAFETY: as for rx_burst, and there is one mbuf at least. The driver takes over the first
+        // ones and returns how many.
         unsafe { burst.transmit(|mbufs, n| ffi::pmd_tx_burst(id, QUEUE, mbufs, n)) }
     }
 
