@@ -85,13 +85,13 @@ pub fn play(programs: &[Program], prepare: fn(&mut Command)) -> Result<()> {
     let mut played = in_lanes(beside, LANES, prepare);
     played.extend(in_lanes(alone, 1, prepare));
     println!("\n{}", slowest(&mut played));
-    let failed: Vec<_> = played.iter().filter(|one| one.outcome.is_err()).collect();
-    for one in &failed {
+    let mut failed = Vec::new();
+    for one in &played {
         if let Err(error) = &one.outcome {
             eprintln!("{}: {error}", one.source);
+            failed.push(one.source.as_str());
         }
     }
-    let failed: Vec<_> = failed.iter().map(|one| one.source.as_str()).collect();
     if failed.is_empty() { Ok(()) } else { Err(Error(format!("failed: {}", failed.join(", ")))) }
 }
 

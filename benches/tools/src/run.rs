@@ -75,18 +75,18 @@ fn devices(cli: &Cli) -> Result<String> {
     listed(&text)
 }
 
+/// What a file with devices has.
+const LINE: &str = "a line is NAME = DEVICE, as in srnic0 = memif:/tmp/a.sock";
+
 /// The lines of a file with devices, without comments.
 fn listed(text: &str) -> Result<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
-        let text = "--devices names a file without devices; a line is NAME = DEVICE, as in srnic0 = memif:/tmp/a.sock";
-        return Err(Error::Options(text.to_owned()));
+        return Err(Error::Options(format!("--devices names a file without devices; {LINE}")));
     }
     for line in &lines {
-        let (_, device) = line.split_once('=').ok_or_else(|| {
-            Error::Options(format!("`{line}`: a line is NAME = DEVICE, as in srnic0 = memif:/tmp/a.sock"))
-        })?;
+        let (_, device) = line.split_once('=').ok_or_else(|| Error::Options(format!("`{line}`: {LINE}")))?;
         check(device)?;
     }
     Ok(lines.join("\n"))

@@ -11,114 +11,42 @@ use datapath::qpn::EngineId;
 /// What a device string may begin with.
 pub const SCHEMES: [&str; 8] = ["memif", "vhost", "virtio", "af_packet", "af_xdp", "pci", "sim", "pool"];
 
-/// Keys of every device.
-const KEYS: Keys = Keys {
-    of: "device",
-    names: &[
-        "ip",
-        "mac",
-        "mtu",
-        "vlan",
-        "engines",
-        "poll",
-        "stat",
-        "latency",
-        "slow",
-        "host_marks",
-        "host_target",
-        "costs",
-        "pcap",
-        "hugepages",
-        "memory",
-    ],
-    example: "ip=10.77.0.1",
-};
-/// Those of an interface through a packet socket.
-const PACKET_KEYS: Keys = Keys {
-    of: "device",
-    names: &[
-        "driver",
-        "ip",
-        "mac",
-        "mtu",
-        "vlan",
-        "engines",
-        "poll",
-        "stat",
-        "latency",
-        "slow",
-        "host_marks",
-        "host_target",
-        "costs",
-        "pcap",
-        "hugepages",
-        "memory",
-    ],
-    example: "ip=192.168.7.1",
-};
-/// Those of a memif device: all that there are.
-pub const MEMIF_KEYS: Keys = Keys {
-    of: "device",
-    names: &[
-        "role",
-        "driver",
-        "ip",
-        "mac",
-        "mtu",
-        "vlan",
-        "engines",
-        "poll",
-        "stat",
-        "latency",
-        "slow",
-        "host_marks",
-        "host_target",
-        "costs",
-        "pcap",
-        "hugepages",
-        "memory",
-    ],
-    example: "role=server",
-};
-/// Those of a device without DPDK.
-const SIM_KEYS: Keys = Keys {
-    of: "device",
-    names: &[
-        "ip",
-        "mac",
-        "mtu",
-        "vlan",
-        "engines",
-        "poll",
-        "stat",
-        "latency",
-        "slow",
-        "host_marks",
-        "host_target",
-        "costs",
-        "pcap",
-    ],
-    example: "ip=10.77.0.1",
-};
+/// Keys that every device has, between those that some have before and behind them.
+macro_rules! keys {
+    ($of:literal, $example:literal, [$($before:literal),*], [$($behind:literal),*]) => {
+        Keys {
+            of: $of,
+            names: &[
+                $($before,)*
+                "poll", "stat", "latency", "slow", "host_marks", "host_target", "costs", "pcap",
+                $($behind),*
+            ],
+            example: $example,
+        }
+    };
+}
 
+/// Those of devices of which nothing else is said.
+const KEYS: Keys =
+    keys!("device", "ip=10.77.0.1", ["ip", "mac", "mtu", "vlan", "engines"], ["hugepages", "memory"]);
+/// Those of an interface through a packet socket.
+const PACKET_KEYS: Keys = keys!(
+    "device",
+    "ip=192.168.7.1",
+    ["driver", "ip", "mac", "mtu", "vlan", "engines"],
+    ["hugepages", "memory"]
+);
+/// Those of a memif device: all that there are.
+pub const MEMIF_KEYS: Keys = keys!(
+    "device",
+    "role=server",
+    ["role", "driver", "ip", "mac", "mtu", "vlan", "engines"],
+    ["hugepages", "memory"]
+);
+/// Those of a device without DPDK.
+const SIM_KEYS: Keys = keys!("device", "ip=10.77.0.1", ["ip", "mac", "mtu", "vlan", "engines"], []);
 /// Those of a port of a switch, which says the rest.
-const POOL_KEYS: Keys = Keys {
-    of: "pool",
-    names: &[
-        "ip",
-        "mac",
-        "vlan",
-        "poll",
-        "stat",
-        "latency",
-        "slow",
-        "host_marks",
-        "host_target",
-        "costs",
-        "pcap",
-    ],
-    example: "ip=10.77.0.1",
-};
+const POOL_KEYS: Keys = keys!("pool", "ip=10.77.0.1", ["ip", "mac", "vlan"], []);
 
 /// Longest IP packet of a device, in bytes: jumbo frames.
 pub const MTU_MAX: u16 = 9216;
