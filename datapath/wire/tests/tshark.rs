@@ -298,14 +298,16 @@ fn capture<'a>(name: &str, frames: impl IntoIterator<Item = &'a [u8]>) -> Captur
     Capture(path)
 }
 
-/// A value in decimal, with 0x prefix, or in the plain hexadecimal of byte fields. Wireshark shows
-/// some twice.
+/// A value in decimal, with 0x prefix, as a truth, or in the plain hexadecimal of byte fields.
+/// Wireshark shows some twice, and says `True` for 1 since version 4.4.
 fn number(column: &str, text: &str) -> Option<u64> {
     let (text, again) = text.split_once(',').unwrap_or((text, text));
     assert_eq!(text, again, "{column} has two values");
     let bytes = ["infiniband.immdt", "infiniband.ieth"].contains(&column);
     let parsed = match text.strip_prefix("0x") {
         _ if text.is_empty() => return None,
+        _ if text == "True" => Ok(1),
+        _ if text == "False" => Ok(0),
         _ if bytes => u64::from_str_radix(&text.replace(':', ""), 16),
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
