@@ -84,7 +84,7 @@ fn offer(qp: &Qp) -> Result<Options> {
     Ok(Options {
         window: engine.device.window_max(),
         strict_placement: false,
-        path_mtu: engine.device.path_mtu_max(),
+        path_mtu: engine.path_mtu_max(),
     })
 }
 

@@ -11,7 +11,7 @@ use core::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
-use verbs_api::{Device, DeviceSpec, Driver};
+use verbs_api::{Device, DeviceSpec, Driver, Pmtu, WireMode};
 
 const QPS: u32 = 4096;
 const CQS: usize = 4096;
@@ -99,6 +99,11 @@ pub fn tell_fatal() {
 }
 
 impl Opened {
+    /// The largest path MTU that a program can name whose packets fit the port.
+    pub fn path_mtu_max(&self) -> Pmtu {
+        self.device.path_mtu_max().in_dialect(WireMode::Plain)
+    }
+
     /// Tells the user why a call failed that named another host, and why this one has no link, if
     /// it has none.
     pub fn explain_way(&self, call: &str, error: verbs_api::Error) -> Errno {

@@ -26,7 +26,7 @@ fn state_of(code: c_int) -> Result<QpState> {
 }
 
 fn mtu_of(code: c_int) -> Result<Pmtu> {
-    Pmtu::ALL.into_iter().find(|mtu| mtu_code(*mtu) == code).ok_or(Errno::INVALID)
+    Pmtu::PLAIN.into_iter().find(|mtu| mtu_code(*mtu) == code).ok_or(Errno::INVALID)
 }
 
 /// What a modification changes.

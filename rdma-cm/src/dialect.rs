@@ -58,7 +58,7 @@ impl Options {
         Some(Self {
             window: 1_u16.checked_shl(window.into())?,
             strict_placement: attr_mod & STRICT != 0,
-            path_mtu: Pmtu::from_code(mtu & 7)?,
+            path_mtu: Pmtu::from_code(mtu & 15)?,
         })
     }
 
@@ -103,6 +103,17 @@ mod tests {
         ] {
             assert_eq!(Options::from_ece(vendor, modifier), None, "{vendor:#x} {modifier:#x}");
         }
+    }
+
+    /// A peer that knows three bits of the code alone reads 1,024, which fits as well.
+    #[test]
+    fn the_path_mtu_of_an_mtu_of_1500_is_the_plain_one_to_who_does_not_know_it() {
+        let options = Options { path_mtu: Pmtu::B1408, ..OPTIONS };
+        let (vendor, modifier) = options.to_ece();
+        assert_eq!(modifier, 0x1809_100B);
+        assert_eq!(Options::from_ece(vendor, modifier), Some(options));
+        let of_three_bits = Options::from_ece(vendor, modifier & !8).expect("an offer");
+        assert_eq!(of_three_bits.path_mtu, Pmtu::B1024);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use table::Table;
+use wire::WireMode;
 use wire::cm::{Dreq, IpCmHeader, Message, Rej, RejReason, Rep, Req, Rtu, TcpPort};
 
 /// A connection's number on this host.
@@ -171,7 +172,7 @@ impl Manager {
             local_response_timeout: response,
             retry_count: terms.retry_count,
             pkey: 0xFFFF,
-            mtu: terms.path_mtu.code(),
+            mtu: terms.path_mtu.in_dialect(WireMode::Plain).code(),
             rnr_retry_count: terms.rnr_retry_count,
             max_cm_retries: self.config.retries,
             srq: terms.srq,

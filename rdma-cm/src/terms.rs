@@ -118,8 +118,9 @@ impl Terms {
         if options.is_none() && self.dialect == Dialect::Require {
             return Err(Disagreement::Dialect);
         }
-        if options.is_none() && request.path_mtu > self.path_mtu {
-            let [ours, theirs] = [self.path_mtu, request.path_mtu].map(Pmtu::bytes);
+        let own = self.path_mtu.in_dialect(WireMode::Plain);
+        if options.is_none() && request.path_mtu > own {
+            let [ours, theirs] = [own, request.path_mtu].map(Pmtu::bytes);
             return Err(Disagreement::PathMtu { ours, theirs });
         }
         let agreed = self.agreed(options, request.path_mtu);
@@ -150,7 +151,7 @@ impl Terms {
             sq_psn: rep.starting_psn,
             initiator_depth: self.initiator_depth.min(rep.responder_resources),
             rnr_retry_count: rep.rnr_retry_count,
-            ..self.agreed(options, self.path_mtu)
+            ..self.agreed(options, self.path_mtu.in_dialect(WireMode::Plain))
         })
     }
 

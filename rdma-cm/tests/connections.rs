@@ -124,6 +124,36 @@ fn dialects_are_agreed_on_or_refused() {
     }
 }
 
+/// The SRNIC dialect carries 1,408 bytes over an MTU of 1500, and plain RoCEv2 1,024: a request's
+/// own field says that, for a peer without the dialect.
+#[test]
+fn the_path_mtu_of_the_dialect_is_for_both_ends_of_it() {
+    use Dialect::{Off, Prefer};
+    for (ours, theirs, dialect, expected) in [
+        (Pmtu::B1408, Pmtu::B1408, Prefer, Pmtu::B1408),
+        (Pmtu::B1408, Pmtu::B4096, Prefer, Pmtu::B1408),
+        (Pmtu::B4096, Pmtu::B1408, Prefer, Pmtu::B1408),
+        (Pmtu::B1408, Pmtu::B1024, Prefer, Pmtu::B1024),
+        (Pmtu::B1408, Pmtu::B1408, Off, Pmtu::B1024),
+        (Pmtu::B1408, Pmtu::B1024, Off, Pmtu::B1024),
+        (Pmtu::B1024, Pmtu::B1408, Off, Pmtu::B1024),
+    ] {
+        let mut net = Net::listening(3);
+        net.hosts[1].policy = Policy::Leave;
+        let id = net.connect_by(0, &Terms { path_mtu: ours, ..terms(5) }, b"").expect("begun");
+        net.run(MS);
+        let request = net.hosts[1].requests[0];
+        let terms = Terms { path_mtu: theirs, dialect, ..terms(6) };
+        let now = net.now;
+        let granted = net.hosts[1].cm.accept(now, request, &terms, b"").expect("granted");
+        net.run(10 * MS);
+        let agreed = [granted.path_mtu, net.hosts[0].agreed[&id].path_mtu];
+        assert_eq!(agreed, [expected; 2], "{ours:?} {theirs:?} {dialect:?}");
+        net.close(1, request);
+        net.assert_empty();
+    }
+}
+
 #[test]
 fn a_path_mtu_that_plain_roce_cannot_lower_is_refused() {
     let mut net = Net::listening(4);

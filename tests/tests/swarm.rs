@@ -16,11 +16,17 @@ fn a_short_swarm_holds() {
     assert!(totals.faults > 5 * SHORT, "{totals:?}");
 }
 
+fn found() -> impl Iterator<Item = u64> {
+    let lines = FOUND.lines().filter(|line| !line.starts_with('#'));
+    let seeds = lines.map(|line| line.split_whitespace().next().expect("a line begins with a seed"));
+    seeds.map(|seed| seed.parse().expect("a seed is a number"))
+}
+
 #[test]
 fn what_found_a_bug_once_stays_found() {
-    for line in FOUND.lines().filter(|line| !line.starts_with('#')) {
-        let seed = line.split_whitespace().next().expect("a line begins with a seed");
-        run(seed.parse().expect("a seed is a number")).unwrap();
+    for seed in found() {
+        run(seed).unwrap();
+        assert!(!Plan::draw(seed).to_string().contains("B1408"), "{seed} has a path MTU that came later");
     }
 }
 
@@ -45,6 +51,7 @@ fn the_seeds_together_draw_everything() {
         "Dctcp",
         "Fixed",
         "B256",
+        "B1408",
         "B4096",
         "lethal",
         "1 defects",

@@ -278,7 +278,8 @@ impl Device {
         self.inner.link_mtu
     }
 
-    /// The largest path MTU whose packets fit the port.
+    /// The largest path MTU of the SRNIC dialect whose packets fit the port. Plain RoCEv2 has
+    /// [`in_dialect`](Pmtu::in_dialect) of it.
     #[must_use]
     pub fn path_mtu_max(&self) -> Pmtu {
         let ip_packet = self.inner.caps.max_frame.saturating_sub(FRAME_OVERHEAD.into());

@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use core::net::IpAddr;
-use wire::Pmtu;
+use wire::{Pmtu, WireMode};
 
 /// A global identifier: the IP address of RoCEv2, an IPv4 one mapped to IPv6 (protocol.md 1.8).
 pub type Gid = [u8; 16];
@@ -34,7 +34,7 @@ impl Device {
     pub fn query_port(&self) -> PortAttr {
         PortAttr {
             active: self.link_up(),
-            max_mtu: self.path_mtu_max(),
+            max_mtu: self.path_mtu_max().in_dialect(WireMode::Plain),
             max_msg_sz: 1 << 31,
             gid_tbl_len: 1,
             pkey_tbl_len: 1,

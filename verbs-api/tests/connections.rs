@@ -10,8 +10,8 @@ use std::thread::{JoinHandle, scope, spawn, yield_now};
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, ConnectionError, Connector, Device, Dialect, Disagreement, Driver, Error,
-    Listener, MemoryRegion, Obstacle, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps, QueuePair,
-    RecvRequest, RejReason, SendData, SendRequest, WcStatus, WireMode,
+    Listener, MemoryRegion, Obstacle, Pmtu, PreparedQueuePair, ProtectionDomain, QpState, QueueCaps,
+    QueuePair, RecvRequest, RejReason, SendData, SendRequest, WcStatus, WireMode,
 };
 
 const PORT: u16 = 7471;
@@ -211,6 +211,31 @@ fn messages_pass_and_a_disconnect_ends_both_sides(driver: Driver) {
     drop((pair, its_pair));
     here.assert_empty();
     there.assert_empty();
+}
+
+/// An MTU of 1500 carries 1,408 bytes in the SRNIC dialect and 1,024 in plain RoCEv2 (2.3).
+fn an_mtu_of_1500_carries_more_in_the_dialect(driver: Driver) {
+    for (dialect, expected) in [(Dialect::Require, Pmtu::B1408), (Dialect::Off, Pmtu::B1024)] {
+        let [mut here, there] = [(); 2].map(|()| host(driver, &format!("sim:cm-{dialect:?}-{driver:?},mtu=1500")));
+        let to = there.addr();
+        let server = server(there, |host, listener| {
+            let request = listener.get_request(LIMIT).expect("a request");
+            let pair = request.accept(host.receive()).expect("accepted").wait(LIMIT).expect("connected");
+            assert_eq!(host.complete(), (7, WcStatus::Success));
+            let mut bytes = [0; 4096];
+            host.memory.read(0, &mut bytes).expect("inside");
+            (bytes, pair)
+        });
+        let sent: [u8; 4096] = core::array::from_fn(|index| (index % 251) as u8);
+        here.memory.write(0, &sent).expect("inside");
+        let mut pair = Connector::new().dialect(dialect).connect(here.pair(), to).expect("begun").wait(LIMIT).expect("connected");
+        let gather = [here.memory.slice(..).expect("inside")];
+        pair.post_send(&SendRequest::send(SendData::Gather(&gather)).id(1).signaled()).expect("posted");
+        assert_eq!(here.complete(), (1, WcStatus::Success));
+        let (_, (got, its_pair)) = server.join().expect("no panic");
+        assert_eq!([pair.path_mtu(), its_pair.path_mtu()], [expected; 2]);
+        assert_eq!(got, sent);
+    }
 }
 
 /// 1.12: REQ and REP name the PSN that their receiver starts at, as Linux has it, not the one that

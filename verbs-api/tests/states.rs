@@ -9,8 +9,8 @@ mod wait;
 
 use verbs_api::{
     Access, AddressHandle, AddressVector, AsyncEvent, Completion, CompletionQueue, CongestionAlgorithm,
-    Datagram, Device, Driver, Error, ManualQueuePair, PostError, ProtectionDomain, QpAttr, QpAttrMask,
-    QpState, QpType, RecvRequest, SendData, SendRequest, Sge, WcStatus,
+    Datagram, Device, Driver, Error, ManualQueuePair, Pmtu, PostError, ProtectionDomain, QpAttr, QpAttrMask,
+    QpState, QpType, RecoveryPolicy, RecvRequest, SendData, SendRequest, Sge, WcStatus, WireMode,
 };
 
 use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
@@ -95,6 +95,27 @@ fn connect([one, two]: &mut [Host; 2]) -> [QpAttr; 2] {
         go(&mut two.pair, &attrs[1], state);
     }
     attrs
+}
+
+/// A queue pair has the path MTU that it is given, or an error (protocol.md 2.3).
+#[test]
+fn plain_rocev2_lacks_the_path_mtu_of_the_dialect() {
+    let mut hosts = [(); 2].map(|()| host(Driver::Inline, "dialect-mtu"));
+    let attr = QpAttr { path_mtu: Pmtu::B1408, ..attributes(&hosts[0], &hosts[1]) };
+    let plain = QpAttr { wire_mode: WireMode::Plain, recovery: RecoveryPolicy::GoBackN, ..attr };
+    let pair = &mut hosts[0].pair;
+    go(pair, &attr, Init);
+    let mask = required(pair.qp_type(), Init, Rtr).expect("it is possible") | QpAttrMask::STATE;
+    let mask = mask | QpAttrMask::WIRE_MODE | QpAttrMask::RECOVERY;
+    let before = pair.query();
+    let error = pair.modify(&QpAttr { state: Rtr, ..plain }, mask).expect_err("of the dialect").to_string();
+    assert!(error.contains("no path MTU of 1408") && error.contains("1024"), "{error}");
+    assert_eq!(pair.query(), before);
+    pair.modify(&QpAttr { state: Rtr, path_mtu: Pmtu::B1024, ..plain }, mask).expect("it has that");
+    go(pair, &attr, Reset);
+    go(pair, &attr, Init);
+    pair.modify(&QpAttr { state: Rtr, ..attr }, mask).expect("the dialect has it");
+    assert_eq!(pair.query().path_mtu, Pmtu::B1408);
 }
 
 fn complete(host: &mut Host, other: &Host) -> Completion {
@@ -413,7 +434,8 @@ fn a_completion_queue_that_runs_over_says_so(driver: Driver) {
 fn the_port_says_what_it_is() {
     let device = Device::open("sim:port,ip=10.77.3.4,mtu=1500").expect("a device");
     let port = device.query_port();
-    assert_eq!((port.active, port.max_mtu, port.mac), (true, device.path_mtu_max(), device.mac()));
+    assert_eq!((port.active, port.max_mtu, port.mac), (true, Pmtu::B1024, device.mac()));
+    assert_eq!(device.path_mtu_max(), Pmtu::B1408, "verbs have no such path MTU, the SRNIC dialect has");
     assert_eq!((port.gid_tbl_len, port.pkey_tbl_len, port.max_msg_sz), (1, 1, 1 << 31));
     let gid = device.query_gid(0).expect("the device's address");
     assert_eq!(gid, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 77, 3, 4]);

@@ -56,10 +56,10 @@ pub(super) fn frame_len_max(pmtu: Pmtu) -> usize {
     HEADER_LEN_MAX + longest + pmtu.bytes() as usize + ICRC_LEN
 }
 
-/// The largest path MTU whose packets fit a port that [`check_port`] took.
-pub(super) fn path_mtu_max(caps: &PortCaps) -> Pmtu {
+/// The largest path MTU of plain RoCEv2 whose packets fit a port that [`check_port`] took.
+pub(super) fn plain_path_mtu_max(caps: &PortCaps) -> Pmtu {
     let fits = |pmtu: &&Pmtu| frame_len_max(**pmtu) <= caps.max_frame;
-    Pmtu::ALL.iter().rev().find(fits).copied().unwrap_or(Pmtu::B256)
+    Pmtu::PLAIN.iter().rev().find(fits).copied().unwrap_or(Pmtu::B256)
 }
 
 /// A port must carry at least the smallest path MTU.

@@ -135,6 +135,14 @@ pub enum ModifyError {
         /// Longest frame of the port.
         max_frame: usize,
     },
+    /// Plain RoCEv2 lacks this path MTU (protocol.md 2.3).
+    #[error("plain RoCEv2 has no path MTU of {pmtu}: give the queue pair {plain}, or the SRNIC dialect")]
+    PathMtuOfSrnic {
+        /// Asked for, in bytes.
+        pmtu: u32,
+        /// The next smaller one that it has, in bytes.
+        plain: u32,
+    },
     /// The source address is not the device's.
     #[error("source address {given} is not the device's own, {own}")]
     SourceAddress {

@@ -116,5 +116,5 @@ impl Feedback {
 /// The controller's window, in whole packets, becomes the stream's.
 #[inline]
 pub(crate) fn adopt_window(tx: &mut TxStream, controller: &Controller, pmtu: u16) {
-    tx.set_cwnd(controller.cwnd_bytes() >> pmtu.trailing_zeros());
+    tx.set_cwnd(controller.cwnd_bytes() / u32::from(pmtu));
 }

@@ -85,7 +85,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let messages = vec(message(), 1..MESSAGES as usize);
     let receives = vec(prop_oneof![15 => Just(1_usize), 1 => Just(2)], 0..2 * MESSAGES as usize);
     let completions = prop_oneof![2 => Just(64_u32), 1 => 1_u32..16];
-    let pmtu = prop_oneof![3 => Just(Pmtu::B1024), 1 => Just(Pmtu::B512)];
+    let pmtu = prop_oneof![3 => Just(Pmtu::B1024), 1 => Just(Pmtu::B1408), 1 => Just(Pmtu::B512)];
     let shared = prop_oneof![1 => Just(None), 1 => (0..MESSAGES).prop_map(Some)];
     let oddities = (any::<bool>(), prop::bool::weighted(0.2), pmtu, shared, any::<bool>());
     (any::<bool>(), messages, receives, completions, oddities).prop_map(

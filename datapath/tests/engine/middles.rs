@@ -74,7 +74,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         1 => (byte(), 1..=255_u8).prop_map(|(at, bits)| Fate::Damaged(at, bits)),
         2 => (byte(), 1..=255_u8).prop_map(|(at, bits)| Fate::Forged(at, bits)),
     ];
-    let pmtu = prop_oneof![Just(Pmtu::B256), Just(Pmtu::B512), Just(Pmtu::B1024)];
+    let pmtu = prop_oneof![Just(Pmtu::B256), Just(Pmtu::B512), Just(Pmtu::B1024), Just(Pmtu::B1408)];
     (pmtu, vec(message, 1..MESSAGES), 1..60_usize, 1..20_usize, fate, 0..60_usize).prop_map(
         |(pmtu, messages, frames, burst, fate, marked_from)| Plan {
             pmtu,

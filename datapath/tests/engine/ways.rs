@@ -38,7 +38,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let len = prop_oneof![1 => 0..300_u32, 2 => 300..10_000_u32, 1 => Just(8192), 1 => Just(256 * 40)];
     let message =
         (opcode, len, any::<bool>()).prop_map(|(opcode, len, solicited)| Message { opcode, len, solicited });
-    let pmtu = prop_oneof![Just(Pmtu::B256), Just(Pmtu::B1024), Just(Pmtu::B4096)];
+    let pmtu = prop_oneof![Just(Pmtu::B256), Just(Pmtu::B1024), Just(Pmtu::B1408), Just(Pmtu::B4096)];
     (pmtu, 4..64_u16, vec(message, 1..8), vec(0..100_usize, 0..4), 3..40_usize)
         .prop_map(|(pmtu, window, messages, lost, ring)| Plan { pmtu, window, messages, lost, ring })
 }

@@ -131,7 +131,8 @@ fn the_pmtu_overhead_covers_every_packet_with_payload() {
 #[test]
 fn pmtu_of_a_device_mtu() {
     let fits = |mtu| Pmtu::largest_for(mtu).map(Pmtu::bytes);
-    assert_eq!(fits(1500), Some(1024));
+    assert_eq!(fits(1500), Some(1408));
+    assert_eq!(fits(1499), Some(1024));
     assert_eq!(fits(4200), Some(4096));
     assert_eq!(fits(9000), Some(4096));
     assert_eq!(fits(256 + Pmtu::OVERHEAD_MAX), Some(256));
@@ -142,6 +143,17 @@ fn pmtu_of_a_device_mtu() {
         assert_eq!(pmtu.packets(0), 1);
         assert_eq!(pmtu.packets(pmtu.bytes()), 1);
         assert_eq!(pmtu.packets(pmtu.bytes() + 1), 2);
-        assert_eq!(u64::from(pmtu.packets(u32::MAX)), (1 << 32) / u64::from(pmtu.bytes()));
+        assert_eq!(u64::from(pmtu.packets(u32::MAX)), u64::from(u32::MAX).div_ceil(pmtu.bytes().into()));
+        assert_eq!(pmtu.in_dialect(WireMode::Srnic), pmtu);
+    }
+    assert!(Pmtu::ALL.is_sorted() && Pmtu::PLAIN.is_sorted());
+}
+
+#[test]
+fn plain_rocev2_has_the_path_mtus_of_verbs_alone() {
+    for pmtu in Pmtu::ALL {
+        let plain = pmtu.in_dialect(WireMode::Plain);
+        assert_eq!(Pmtu::PLAIN.into_iter().rfind(|of_verbs| *of_verbs <= pmtu), Some(plain));
+        assert!((1..=5).contains(&plain.code()), "a code of ibv_mtu");
     }
 }

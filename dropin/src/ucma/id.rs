@@ -133,7 +133,7 @@ impl State {
         Ok(Terms {
             qpn: 0,
             rq_psn: id.psn,
-            path_mtu: engine.device.path_mtu_max(),
+            path_mtu: engine.path_mtu_max(),
             responder_resources: max,
             initiator_depth: max,
             retry_count: RETRIES_MAX,

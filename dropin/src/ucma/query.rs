@@ -39,7 +39,7 @@ fn path(engine: &Opened, ends: [IpAddr; 2], tos: u8) -> PathRec {
         dgid: dst,
         sgid: src,
         reversible: 1,
-        mtu: mtu_code(engine.device.path_mtu_max()).cast_unsigned(),
+        mtu: mtu_code(engine.path_mtu_max()).cast_unsigned(),
         pkey: PKEY.to_be(),
         hop_limit: 64,
         traffic_class: tos,

@@ -108,9 +108,8 @@ impl RedFile {
 }
 
 fn pmtu(bytes: u32) -> Result<Pmtu, FileError> {
-    let all = [Pmtu::B256, Pmtu::B512, Pmtu::B1024, Pmtu::B2048, Pmtu::B4096];
-    let found = all.into_iter().find(|pmtu| pmtu.bytes() == bytes);
-    found.ok_or_else(|| unknown("mtu", &bytes.to_string(), ["256", "512", "1024", "2048", "4096"]))
+    let known = ["256", "512", "1024", "1408", "2048", "4096"];
+    Pmtu::from_bytes(bytes).ok_or_else(|| unknown("mtu", &bytes.to_string(), known))
 }
 
 fn congestion(name: &str) -> Result<CongestionAlgorithm, FileError> {

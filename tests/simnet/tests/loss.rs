@@ -22,6 +22,25 @@ fn short_messages() -> Vec<Message> {
     ops.into_iter().zip(lengths).map(|(op, len)| Message::new(op, len)).collect()
 }
 
+/// Of a path MTU that is no power of two as well (protocol.md 2.3).
+#[test]
+fn random_losses_at_each_path_mtu() {
+    for pmtu in Pmtu::ALL {
+        let options = QpOptions { pmtu, sq_psn: PSN, ..QpOptions::default() };
+        let (mut rig, a, b) = Rig::pair(RigOptions::seeded(9), options);
+        for end in [a, b] {
+            rig.net.set_faults(rig.up(end), Faults::loss(20_000));
+        }
+        let messages = Message::mix_of(&Op::WITH_RESPONSES, &mut Rng::new(3), 200, 70_000);
+        let mut transfers = [
+            Transfer::new(&mut rig, a, b, messages.clone(), 1),
+            Transfer::new(&mut rig, b, a, messages, 5000),
+        ];
+        Transfer::run_all(&mut transfers, &mut rig, LIMIT_NS).unwrap();
+        assert_ne!(rig.counters(a).tx_retransmits, 0, "{pmtu:?}: some were lost");
+    }
+}
+
 const SHORT_PACKETS: u32 = 4 + 1 + 6 + 1 + 3 + 1 + 6 + 1;
 
 #[test]

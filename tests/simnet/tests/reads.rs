@@ -28,7 +28,7 @@ fn a_read_brings_what_is_there() {
 
 #[test]
 fn every_length_at_the_edges_of_a_packet() {
-    for pmtu in [Pmtu::B256, Pmtu::B1024, Pmtu::B4096] {
+    for pmtu in [Pmtu::B256, Pmtu::B1024, Pmtu::B1408, Pmtu::B4096] {
         let bytes = pmtu.bytes() as usize;
         let lengths = [0, 1, 63, 64, 65, bytes - 1, bytes, bytes + 1, 2 * bytes, 40 * bytes + 17];
         let messages: Vec<Message> =

@@ -19,6 +19,9 @@ const PSN_MASK: u32 = 0xFF_FFFF;
 /// What is drawn beside the history itself has a generator of its own, so that it changes no older
 /// history.
 const EXTRAS: u64 = 10;
+/// One seed in four has 1,408 bytes in place of the path MTU of 1,024. With this number those of
+/// `seeds.txt` are none of them, or have other path MTUs.
+const PATH_MTUS: u64 = 41;
 
 /// A history, before it is played.
 #[derive(Clone, Debug)]
@@ -148,7 +151,11 @@ impl Plan {
             _ if tidy => weather::draw_losses(rng, nodes),
             _ => weather::draw(rng, nodes, storm_ns),
         };
-        let scene = Scene { nodes, storm_ns, tidy };
+        let pmtus = match Rng::new(seed ^ PATH_MTUS << 32).below(4) {
+            0 => Pmtu::PLAIN.map(|pmtu| if pmtu == Pmtu::B1024 { Pmtu::B1408 } else { pmtu }),
+            _ => Pmtu::PLAIN,
+        };
+        let scene = Scene { nodes, storm_ns, tidy, pmtus };
         let mut connections: Vec<_> = (0..pairs).map(|_| draw_connection(rng, &rig, scene)).collect();
         if !tidy && extras.below(2) == 0 {
             let lives = connections.iter_mut().flat_map(|connection| &mut connection.lives);
@@ -274,15 +281,17 @@ struct Scene {
     nodes: usize,
     storm_ns: u64,
     tidy: bool,
+    /// Path MTUs to draw from, in ascending order.
+    pmtus: [Pmtu; 5],
 }
 
 fn draw_connection(rng: &mut Rng, rig: &RigOptions, scene: Scene) -> ConnectionPlan {
-    let Scene { nodes, storm_ns, tidy } = scene;
+    let Scene { nodes, storm_ns, tidy, .. } = scene;
     let left = rng.index(nodes);
     let right = if rng.below(12) == 0 { left } else { (left + 1 + rng.index(nodes - 1)) % nodes };
     let lethal = rng.below(16) == 0 && !tidy;
     let lives = 1 + if rng.below(3) == 0 && !tidy { 1 + rng.index(3) } else { 0 };
-    let common = draw_common(rng, rig, lethal, lives);
+    let common = draw_common(rng, rig, &scene, lethal, lives);
     let options = [draw_end(rng, rig, common), draw_end(rng, rig, common)];
     let nodes = [left, right];
     let mut plan =
@@ -305,7 +314,7 @@ fn draw_psn(rng: &mut Rng) -> u32 {
 }
 
 /// What both ends agree on.
-fn draw_common(rng: &mut Rng, rig: &RigOptions, lethal: bool, lives: usize) -> QpOptions {
+fn draw_common(rng: &mut Rng, rig: &RigOptions, scene: &Scene, lethal: bool, lives: usize) -> QpOptions {
     let sizes = if rig.port.max_frame < 4608 { 3 } else { 5 };
     let recovery = if rng.below(6) == 0 { RecoveryPolicy::GoBackN } else { RecoveryPolicy::SelectiveRepeat };
     let congestion = match rng.below(8) {
@@ -317,7 +326,7 @@ fn draw_common(rng: &mut Rng, rig: &RigOptions, lethal: bool, lives: usize) -> Q
     let (timeout, retry_cnt) =
         if lethal { (4 + small(rng, 4), small(rng, 3)) } else { ([0, 13, 14, 14][rng.index(4)], 7) };
     QpOptions {
-        pmtu: Pmtu::ALL[rng.index(sizes)],
+        pmtu: scene.pmtus[rng.index(sizes)],
         recovery,
         congestion,
         timeout,

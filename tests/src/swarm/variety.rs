@@ -8,7 +8,7 @@ use datapath::engine::AckTiming;
 use datapath::memory::WindowType;
 use datapath::qp::attr::{RecoveryPolicy, WriteOrder};
 use simnet::{QpOptions, Rng};
-use wire::WireMode;
+use wire::{Pmtu, WireMode};
 
 /// Half of all seeds keep the histories that they had before; with this number those of `seeds.txt`
 /// are among them.
@@ -66,8 +66,9 @@ fn draw_keepalives(plan: &mut Plan) {
     }
 }
 
+/// Unless the path MTU is the SRNIC dialect's alone: the scripts were made for it.
 fn speak_plainly(options: &mut [QpOptions; 2]) {
-    for end in options {
+    for end in options.iter_mut().filter(|end| Pmtu::PLAIN.contains(&end.pmtu)) {
         end.wire_mode = WireMode::Plain;
         // Plain has no other.
         end.recovery = RecoveryPolicy::GoBackN;

@@ -75,8 +75,8 @@ impl QueuePairBuilder {
         /// Packets in the network at most, 1 up to the device's `window_max`, which is the default.
         /// The connection uses the smaller of this and of what the peer takes.
         window: u16 => parts.window;
-        /// Largest path MTU; the connection uses the smaller of both ends'. By default the largest
-        /// that fits the port.
+        /// Largest path MTU; the connection uses the smaller of both ends', and 1024 instead of
+        /// 1408 in plain RoCEv2. By default the largest that fits the port.
         path_mtu: Pmtu => attr.path_mtu;
         /// Sets what the peer may do. By default it may WRITE. Anything else that it asks for fails
         /// with `RemInvReqErr`, whatever the region grants.

@@ -45,7 +45,7 @@ impl PreparedQueuePair {
             mac: Some(device.mac()),
             qpn: self.owned.life.qpn(),
             psn: self.attr.sq_psn,
-            path_mtu: self.attr.path_mtu,
+            path_mtu: self.attr.path_mtu.in_dialect(self.attr.wire_mode),
             window: device.window_max(),
             mtu: device.link_mtu(),
             rd_atomic: self.attr.max_dest_rd_atomic,
@@ -96,7 +96,7 @@ impl PreparedQueuePair {
             return Err(Error::WireMode { ours: self.attr.wire_mode, theirs: remote.wire_mode });
         }
         let window = self.owned.life.limit_window(remote.window);
-        let path_mtu = self.attr.path_mtu.min(remote.path_mtu);
+        let path_mtu = self.attr.path_mtu.min(remote.path_mtu).in_dialect(self.attr.wire_mode);
         let mut write_order = self.attr.write_order;
         if remote.strict_placement {
             write_order |= WriteOrder::STRICT_PLACEMENT;

@@ -13,6 +13,7 @@ use datapath::qp::state::{QpState, QpType};
 use datapath::qp::transition::TransitionRule;
 use datapath::queue::QueueCaps;
 use std::sync::Arc;
+use wire::WireMode;
 
 /// How a queue pair of type UD comes from RESET to RTS: the states, and what each transition is
 /// given.
@@ -162,7 +163,7 @@ impl UdQueuePair {
     /// Longest message, in bytes: one packet.
     #[must_use]
     pub fn max_message(&self) -> u32 {
-        self.owned.device().path_mtu_max().bytes()
+        self.owned.device().path_mtu_max().in_dialect(WireMode::Plain).bytes()
     }
 
     /// Lets it send again after SQE.

@@ -229,8 +229,8 @@ impl Entry {
     /// # Errors
     /// [`ScenarioError::Word`].
     pub fn pmtu(&self) -> Result<Pmtu, ScenarioError> {
-        let found = Pmtu::ALL.into_iter().find(|pmtu| pmtu.bytes() == self.mtu);
-        found.ok_or(ScenarioError::Word { key: "mtu", choices: "256, 512, 1024, 2048, 4096" })
+        let choices = "256, 512, 1024, 1408, 2048, 4096";
+        Pmtu::from_bytes(self.mtu).ok_or(ScenarioError::Word { key: "mtu", choices })
     }
 
     /// The congestion controller.

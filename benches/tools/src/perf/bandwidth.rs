@@ -153,7 +153,7 @@ impl Verb {
 
 fn run(tool: Tool, verb: Verb, args: &BandwidthArgs, device: &Device, channel: &mut Channel) -> Result<()> {
     let common = &args.common;
-    let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
+    let mtu = common.path_mtu(device)?;
     let mut agreed = common.agreed(mtu);
     if let Verb::Atomic { op, .. } = verb {
         agreed.push(("atomic_type", cli::name_of(op)));

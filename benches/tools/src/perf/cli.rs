@@ -7,6 +7,7 @@ mod tests;
 pub use self::fetching::{AtomicBandwidthArgs, AtomicLatencyArgs, ReadBandwidthArgs};
 use crate::between;
 use crate::congestion::Congestion;
+use crate::error::Error;
 use crate::perf::streams::Way;
 #[cfg(test)]
 use clap::FromArgMatches as _;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use verbs_api::{DeviceSpec, Pmtu, RecoveryPolicy};
+use verbs_api::{Device, DeviceSpec, Pmtu, RecoveryPolicy, WireMode};
 
 /// Largest message, in bytes.
 const SIZE_MAX: i64 = 1 << 30;
@@ -94,7 +95,7 @@ pub struct Common {
     /// port of its connection manager's
     #[arg(short = 'R', long = "rdma_cm", visible_alias = "rdma-cm", conflicts_with = "bind")]
     pub rdma_cm: bool,
-    /// Path MTU: 256, 512, 1024, 2048 or 4096 [default: the largest that fits the device]
+    /// Path MTU: 256, 512, 1024, 2048 or 4096, or without --plain 1408 [default: the largest that fits the device]
     #[arg(short, long, value_parser = parse_mtu)]
     pub mtu: Option<Pmtu>,
     /// Messages outstanding at most, of each queue pair
@@ -362,6 +363,21 @@ impl Basics {
 }
 
 impl Common {
+    /// The path MTU of the queue pairs.
+    pub(super) fn path_mtu(&self, device: &Device) -> Result<Pmtu, Error> {
+        let mode = if self.plain { WireMode::Plain } else { WireMode::Srnic };
+        match self.mtu {
+            None => Ok(device.path_mtu_max().in_dialect(mode)),
+            Some(mtu) if mtu == mtu.in_dialect(mode) => Ok(mtu),
+            Some(mtu) => {
+                let (own, plain) = (mtu.bytes(), mtu.in_dialect(mode).bytes());
+                let text =
+                    format!("plain RoCEv2 has no path MTU of {own}: give --mtu {plain}, or no --plain");
+                Err(Error::Options(text))
+            }
+        }
+    }
+
     /// What both sides must be told alike, by name.
     pub(super) fn agreed(&self, mtu: Pmtu) -> Agreed {
         let mut agreed = self.basics.agreed();
@@ -445,5 +461,5 @@ pub(super) fn bandwidth(line: &str) -> Result<BandwidthArgs, String> {
 
 fn parse_mtu(text: &str) -> Result<Pmtu, String> {
     let mtu = text.parse().ok().and_then(Pmtu::from_bytes);
-    mtu.ok_or_else(|| "a path MTU is 256, 512, 1024, 2048 or 4096".to_owned())
+    mtu.ok_or_else(|| "a path MTU is 256, 512, 1024, 1408, 2048 or 4096".to_owned())
 }

@@ -73,7 +73,7 @@ fn start(tool: Tool, verb: Verb, common: &Common) -> ExitCode {
 }
 
 fn run(tool: Tool, verb: Verb, common: &Common, device: &Device, channel: &mut Channel) -> Result<()> {
-    let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
+    let mtu = common.path_mtu(device)?;
     let mut agreed = common.agreed(mtu);
     if let Verb::Atomic(op) = verb {
         agreed.push(("atomic_type", cli::name_of(op)));

@@ -67,7 +67,7 @@ enum Verb {
 
 fn run(tool: Tool, verb: Verb, args: &LatencyArgs, device: &Device, channel: &mut Channel) -> Result<()> {
     let common = &args.common;
-    let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
+    let mtu = common.path_mtu(device)?;
     let sizes = common.basics.sizes();
     let setup = Setup {
         common,

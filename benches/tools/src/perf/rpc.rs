@@ -46,7 +46,7 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 
 fn run(tool: Tool, args: &RpcArgs, device: &Device, channel: &mut Channel) -> Result<()> {
     let common = &args.common;
-    let mtu = common.mtu.unwrap_or_else(|| device.path_mtu_max());
+    let mtu = common.path_mtu(device)?;
     let mut agreed = common.agreed(mtu);
     agreed.push(("qp", args.qps.to_string()));
     agreed.push(("requests", args.requests.to_string()));

@@ -105,6 +105,6 @@ impl Args {
 }
 
 fn parse_mtu(text: &str) -> std::result::Result<Pmtu, String> {
-    let mtu = text.parse().ok().and_then(Pmtu::from_bytes);
+    let mtu = text.parse().ok().and_then(Pmtu::from_bytes).filter(|mtu| Pmtu::PLAIN.contains(mtu));
     mtu.ok_or_else(|| "a path MTU is 256, 512, 1024, 2048 or 4096".to_owned())
 }

@@ -105,6 +105,10 @@ impl Core {
             let pmtu = attr.path_mtu.bytes();
             return Err(ModifyError::PathMtu { pmtu, needed, max_frame: caps.max_frame });
         }
+        let plain = attr.path_mtu.in_dialect(attr.wire_mode);
+        if plain != attr.path_mtu {
+            return Err(ModifyError::PathMtuOfSrnic { pmtu: attr.path_mtu.bytes(), plain: plain.bytes() });
+        }
         // Only who reacts to marks may ask for them.
         let ecn = if qp_type == QpType::Rc { Ecn::Ect0 } else { Ecn::NotEct };
         self.template_to(&attr.av, flow_label(attr, qpn), ecn)

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::path_mtu_max;
+use super::plain_path_mtu_max;
 use crate::counters::QpCounters;
 use crate::engine::{Core, CreateError, WINDOW_LIMIT};
 use crate::memory::{Access, ProtectionDomainId};
@@ -213,7 +213,7 @@ impl Core {
         match qp_type {
             QpType::Rc => default,
             QpType::Uc => plain,
-            QpType::Ud => QpAttr { path_mtu: path_mtu_max(&self.caps), ..plain },
+            QpType::Ud => QpAttr { path_mtu: plain_path_mtu_max(&self.caps), ..plain },
         }
     }
 

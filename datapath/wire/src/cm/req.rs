@@ -67,10 +67,10 @@ impl Req {
     /// Bytes of private data.
     pub const PRIVATE_DATA: usize = 92;
 
-    /// The path MTU, if there is one of that code.
+    /// The path MTU of plain RoCEv2, if there is one of that code.
     #[must_use]
     pub fn path_mtu(&self) -> Option<Pmtu> {
-        Pmtu::from_code(self.mtu)
+        Pmtu::from_code(self.mtu).filter(|pmtu| Pmtu::PLAIN.contains(pmtu))
     }
 
     pub(super) fn parse(body: &Body) -> Self {

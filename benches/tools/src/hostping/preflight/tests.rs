@@ -138,7 +138,7 @@ const SICK: &[Sickness] = &[
         (
             "link",
             Level::Warning,
-            "with an MTU of 1500 a packet carries 1024 bytes at most; 4096 need fewer packets",
+            "with an MTU of 1500 a packet carries 1408 bytes at most; 4096 need fewer packets",
         ),
     ),
     (
@@ -163,7 +163,7 @@ const SICK: &[Sickness] = &[
         (
             "link",
             Level::Warning,
-            "with an MTU of 1500 a packet carries 1024 bytes at most; 2048 need fewer packets",
+            "with an MTU of 1500 a packet carries 1408 bytes at most; 2048 need fewer packets",
         ),
     ),
     (
@@ -174,7 +174,7 @@ const SICK: &[Sickness] = &[
         (
             "link",
             Level::Warning,
-            "with an MTU of 1500 a packet carries 1024 bytes at most; 4096 need fewer packets",
+            "with an MTU of 1500 a packet carries 1408 bytes at most; 4096 need fewer packets",
         ),
     ),
     ("down", "sys/class/net/eth7/operstate", "down", DEVICE, ("link", Level::Bad, "eth7 is down")),
