@@ -221,6 +221,10 @@ calls! {
         qp.with(|_| Err(Errno::NOT_SUPPORTED))
     }
 
+    fn wr_flush(qp: Extended<'_>, _rkey: u32, _remote_addr: u64, _len: usize, _type: u8, _level: u8) -> () = nothing {
+        qp.with(|_| Err(Errno::NOT_SUPPORTED))
+    }
+
     fn wr_atomic_write(qp: Extended<'_>, _rkey: u32, _remote_addr: u64, _value: *const c_void) -> () = nothing {
         qp.with(|_| Err(Errno::NOT_SUPPORTED))
     }
@@ -326,4 +330,5 @@ pub const CALLS: QpEx = QpEx {
     wr_complete: Some(wr_complete),
     wr_abort: Some(wr_abort),
     wr_atomic_write: Some(wr_atomic_write),
+    wr_flush: Some(wr_flush),
 };

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: the whole workspace in one build, what builds without DPDK, and models.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::error::Result;
@@ -99,7 +100,8 @@ impl LongRun {
 /// All tests; `all` adds those marked `#[ignore]` because they are long.
 pub fn run(all: bool) -> Result<()> {
     setup::implied(setup::TESTS)?;
-    let built = repo::target_directory()?.join(CHECKED);
+    let target = repo::target_directory()?;
+    let built = target.join(CHECKED);
     let mut steps = Steps::default();
     let mut workspace = Vec::new();
     steps.check("build", || {
@@ -118,7 +120,7 @@ pub fn run(all: bool) -> Result<()> {
         steps.command("doc tests", documents);
         // What users' own tests run on.
         steps.command("verbs-api without dpdk", test(WITHOUT_DPDK));
-        steps.command("loom", loom());
+        steps.command("loom", loom(&target));
     };
     match fuzz::streams(&workspace, 1, fuzz::STREAMS_SECONDS) {
         Ok(hostile) => steps.beside(HOSTILE, hostile, others),
@@ -167,11 +169,11 @@ fn seeded(command: &mut Command) {
 
 /// The models for loom, in a target directory of their own: the flag would have everything built
 /// again.
-fn loom() -> Command {
+fn loom(target: &Path) -> Command {
     let packages = ["-p", "srnic-datapath", "-p", "sr-recovery"];
     let mut command = cargo(&["test", "--no-fail-fast", "--no-default-features", "--lib"]);
     command.args(packages).arg("loom_");
-    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", repo::root().join("target/loom"));
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target.join("loom"));
     command
 }
 

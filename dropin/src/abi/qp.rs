@@ -172,6 +172,8 @@ pub struct QpEx {
     pub wr_complete: Option<unsafe extern "C" fn(*mut QpEx) -> c_int>,
     pub wr_abort: Option<unsafe extern "C" fn(*mut QpEx)>,
     pub wr_atomic_write: Option<unsafe extern "C" fn(*mut QpEx, u32, u64, *const c_void)>,
+    /// Headers have it since rdma-core 46.
+    pub wr_flush: Option<unsafe extern "C" fn(*mut QpEx, u32, u64, usize, u8, u8)>,
 }
 
 /// `ibv_sa_path_rec` of `infiniband/sa.h`.

@@ -40,8 +40,8 @@ pub fn clean_up() -> Result<()> {
 fn end(name: &str) -> Result<()> {
     let pids = output(Command::new("ip").args(["netns", "pids", name]))?;
     for pid in pids.split_whitespace() {
-        // It may have ended by itself.
-        let _ = output(Command::new("kill").args(["-KILL", pid]));
+        // It may have ended by itself. The shell has a `kill` of its own; the program is not everywhere.
+        let _ = output(Command::new("sh").args(["-c", "kill -KILL \"$0\"", pid]));
     }
     output(Command::new("ip").args(["netns", "delete", name])).map(drop)
 }
