@@ -226,7 +226,7 @@ fn an_mtu_of_1500_carries_more_in_the_dialect(driver: Driver) {
             host.memory.read(0, &mut bytes).expect("inside");
             (bytes, pair)
         });
-        let sent: [u8; 4096] = core::array::from_fn(|index| (index % 251) as u8);
+        let sent: [u8; 4096] = core::array::from_fn(|index| index.to_le_bytes()[0]);
         here.memory.write(0, &sent).expect("inside");
         let mut pair = Connector::new().dialect(dialect).connect(here.pair(), to).expect("begun").wait(LIMIT).expect("connected");
         let gather = [here.memory.slice(..).expect("inside")];

@@ -40,7 +40,7 @@ pub fn clean_up() -> Result<()> {
 fn end(name: &str) -> Result<()> {
     let pids = output(Command::new("ip").args(["netns", "pids", name]))?;
     for pid in pids.split_whitespace() {
-        // It may have ended by itself. The shell has a `kill` of its own; the program is not everywhere.
+        // It may have ended by itself. The shell has its own `kill`; the program is not everywhere.
         let _ = output(Command::new("sh").args(["-c", "kill -KILL \"$0\"", pid]));
     }
     output(Command::new("ip").args(["netns", "delete", name])).map(drop)
