@@ -85,6 +85,7 @@ fn offer(qp: &Qp) -> Result<Options> {
         window: engine.device.window_max(),
         strict_placement: false,
         path_mtu: engine.path_mtu_max(),
+        takes_1408: false,
     })
 }
 

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::device::chars;
 use crate::errno::{Errno, Result};
 use core::ffi::c_int;
-use verbs_api::{Pmtu, WireMode};
+use verbs_api::Pmtu;
 
 /// Bytes of the port's attributes that programs have which were compiled before the structure grew.
 const PORT_ATTR_OLD: usize = core::mem::offset_of!(PortAttr, port_cap_flags2);
@@ -14,9 +14,9 @@ const PKEY: u16 = 0xFFFF;
 /// What devices without a vendor say, such as Linux soft-RoCE: pyverbs takes 0 for an error.
 const VENDOR: u32 = 0xFF_FFFF;
 
-/// The value of `ibv_mtu`: of a path MTU that it lacks, the next smaller one's.
+/// The value of `ibv_mtu`: the library neither opens nor agrees on a path MTU that verbs lack.
 pub fn mtu_code(mtu: Pmtu) -> c_int {
-    mtu.in_dialect(WireMode::Plain).code().into()
+    mtu.code().into()
 }
 
 /// A count as C has it.

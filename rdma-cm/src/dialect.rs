@@ -1,7 +1,7 @@
 //! The dialect of a connection and its options (protocol.md 2.3), which the vendor's options of REQ
 //! and REP (ECE) carry.
 
-use wire::Pmtu;
+use wire::{Pmtu, WireMode};
 
 /// Whose options ours are: "SRN". As an OUI it is local, so that it is no vendor's.
 pub const VENDOR_ID: u32 = 0x53_524E;
@@ -10,6 +10,8 @@ const VERSION: u32 = 1;
 /// ACKs carry a SACK bitmap where it helps.
 const SACK_BITMAP: u32 = 1 << 27;
 const STRICT: u32 = 1 << 24;
+/// A path MTU of 1408 is among those that the end takes.
+const TAKES_1408: u32 = 1 << 3;
 /// In-order packets that are acknowledged together at most.
 const ACK_FREQUENCY: u32 = 16;
 
@@ -33,8 +35,11 @@ pub struct Options {
     pub window: u16,
     /// Requests are placed strictly in order.
     pub strict_placement: bool,
-    /// Largest path MTU.
+    /// Largest path MTU. 1408 has [`takes_1408`](Self::takes_1408).
     pub path_mtu: Pmtu,
+    /// Takes a path MTU of 1408 where it is the smaller of both ends', which programs of verbs and
+    /// ends that do not know it cannot.
+    pub takes_1408: bool,
 }
 
 impl Options {
@@ -43,8 +48,9 @@ impl Options {
     pub fn to_ece(self) -> (u32, u32) {
         let window = self.window.max(1).ilog2() << 16;
         let strict = if self.strict_placement { STRICT } else { 0 };
-        let mtu = u32::from(self.path_mtu.code());
-        (VENDOR_ID, VERSION << 28 | SACK_BITMAP | strict | window | ACK_FREQUENCY << 8 | mtu)
+        let mtu = u32::from(self.path_mtu.in_dialect(WireMode::Plain).code());
+        let takes_1408 = if self.takes_1408 && self.path_mtu >= Pmtu::B1408 { TAKES_1408 } else { 0 };
+        (VENDOR_ID, VERSION << 28 | SACK_BITMAP | strict | window | ACK_FREQUENCY << 8 | takes_1408 | mtu)
     }
 
     /// What [`to_ece`](Self::to_ece) made. `None` for other vendors, versions, and numbers that
@@ -55,20 +61,29 @@ impl Options {
             return None;
         }
         let [_, window, _, mtu] = attr_mod.to_be_bytes();
+        let takes_1408 = attr_mod & TAKES_1408 != 0;
+        let path_mtu = match Pmtu::from_code(mtu & 7)? {
+            Pmtu::B1024 if takes_1408 => Pmtu::B1408,
+            of_verbs => of_verbs,
+        };
         Some(Self {
             window: 1_u16.checked_shl(window.into())?,
             strict_placement: attr_mod & STRICT != 0,
-            path_mtu: Pmtu::from_code(mtu & 15)?,
+            path_mtu,
+            takes_1408,
         })
     }
 
     /// What two ends have in common.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
+        let takes_1408 = self.takes_1408 && other.takes_1408;
+        let smaller = self.path_mtu.min(other.path_mtu);
         Self {
             window: self.window.min(other.window),
             strict_placement: self.strict_placement || other.strict_placement,
-            path_mtu: self.path_mtu.min(other.path_mtu),
+            path_mtu: if takes_1408 { smaller } else { smaller.in_dialect(WireMode::Plain) },
+            takes_1408,
         }
     }
 }
@@ -77,19 +92,30 @@ impl Options {
 mod tests {
     use super::*;
 
-    const OPTIONS: Options = Options { window: 512, strict_placement: false, path_mtu: Pmtu::B4096 };
+    const OPTIONS: Options =
+        Options { window: 512, strict_placement: false, path_mtu: Pmtu::B4096, takes_1408: true };
 
     #[test]
     fn options_are_the_bits_that_the_protocol_names() {
-        assert_eq!(OPTIONS.to_ece(), (0x0053_524E, 0x1809_1005));
-        let strict = Options { strict_placement: true, window: 1000, path_mtu: Pmtu::B256 };
+        assert_eq!(OPTIONS.to_ece(), (0x0053_524E, 0x1809_100D));
+        let strict = Options { strict_placement: true, window: 1000, path_mtu: Pmtu::B256, ..OPTIONS };
         assert_eq!(strict.to_ece(), (0x0053_524E, 0x1909_1001), "1000 packets are told as 512");
+        let of_verbs = Options { takes_1408: false, ..OPTIONS };
+        assert_eq!(of_verbs.to_ece(), (0x0053_524E, 0x1809_1005));
+        let of_1500 = Options { path_mtu: Pmtu::B1408, ..OPTIONS };
+        assert_eq!(of_1500.to_ece(), (0x0053_524E, 0x1809_100B));
     }
 
     #[test]
     fn what_is_not_ours_is_no_offer() {
         let (vendor, modifier) = OPTIONS.to_ece();
-        assert_eq!(Options::from_ece(vendor, modifier), Some(OPTIONS));
+        for path_mtu in [Pmtu::B1408, Pmtu::B2048, Pmtu::B4096] {
+            for takes_1408 in [true, path_mtu == Pmtu::B1408] {
+                let options = Options { path_mtu, takes_1408, ..OPTIONS };
+                let (vendor, modifier) = options.to_ece();
+                assert_eq!(Options::from_ece(vendor, modifier), Some(options));
+            }
+        }
         for (vendor, modifier) in [
             (0, 0),
             (0, modifier),
@@ -105,20 +131,41 @@ mod tests {
         }
     }
 
-    /// A peer that knows three bits of the code alone reads 1,024, which fits as well.
+    /// What both ends take of each path MTU, whichever of them knows the bit of 1408: an end that
+    /// does not, reads three bits and sends three.
     #[test]
-    fn the_path_mtu_of_an_mtu_of_1500_is_the_plain_one_to_who_does_not_know_it() {
-        let options = Options { path_mtu: Pmtu::B1408, ..OPTIONS };
-        let (vendor, modifier) = options.to_ece();
-        assert_eq!(modifier, 0x1809_100B);
-        assert_eq!(Options::from_ece(vendor, modifier), Some(options));
-        let of_three_bits = Options::from_ece(vendor, modifier & !8).expect("an offer");
-        assert_eq!(of_three_bits.path_mtu, Pmtu::B1024);
+    fn both_ends_have_one_path_mtu_whatever_they_know() {
+        let told = |options: Options, known: bool| {
+            let (vendor, modifier) = options.to_ece();
+            let bit = if known { 0 } else { TAKES_1408 };
+            Options::from_ece(vendor, modifier & !bit).expect("an offer")
+        };
+        for (active, passive) in Pmtu::ALL.into_iter().flat_map(|a| Pmtu::ALL.map(|p| (a, p))) {
+            for (active_knows, passive_knows) in [(true, true), (true, false), (false, true), (false, false)]
+            {
+                let known = active_knows && passive_knows;
+                let offer = |path_mtu: Pmtu, knows| match knows {
+                    true => Options { path_mtu, ..OPTIONS },
+                    false => Options {
+                        path_mtu: path_mtu.in_dialect(WireMode::Plain),
+                        takes_1408: false,
+                        ..OPTIONS
+                    },
+                };
+                let [ours, theirs] = [offer(active, active_knows), offer(passive, passive_knows)];
+                let reply = theirs.with(told(ours, known));
+                let taken = ours.with(told(reply, known));
+                assert_eq!(taken.path_mtu, reply.path_mtu, "{ours:?} {theirs:?}");
+                let smaller = active.min(passive);
+                let expected = if known { smaller } else { smaller.in_dialect(WireMode::Plain) };
+                assert_eq!(taken.path_mtu, expected, "{ours:?} {theirs:?}");
+            }
+        }
     }
 
     #[test]
     fn both_ends_have_the_smaller_and_the_stricter() {
-        let other = Options { window: 64, strict_placement: true, path_mtu: Pmtu::B1024 };
+        let other = Options { window: 64, strict_placement: true, path_mtu: Pmtu::B1024, takes_1408: true };
         assert_eq!(OPTIONS.with(other), other);
         assert_eq!(other.with(OPTIONS), other);
     }

@@ -14,6 +14,8 @@ pub struct Terms {
     pub rq_psn: u32,
     /// Largest path MTU that it takes.
     pub path_mtu: Pmtu,
+    /// Takes a path MTU of 1408 where it is the smaller of both ends', in the SRNIC dialect.
+    pub takes_1408: bool,
     /// READs and atomics that it takes at once.
     pub responder_resources: u8,
     /// READs and atomics that it wants to have outstanding.
@@ -104,6 +106,7 @@ impl Terms {
             window: self.window,
             strict_placement: self.strict_placement,
             path_mtu: self.path_mtu,
+            takes_1408: self.takes_1408,
         })
     }
 

@@ -124,26 +124,30 @@ fn dialects_are_agreed_on_or_refused() {
     }
 }
 
-/// The SRNIC dialect carries 1,408 bytes over an MTU of 1500, and plain RoCEv2 1,024: a request's
-/// own field says that, for a peer without the dialect.
+/// The SRNIC dialect carries 1,408 bytes over an MTU of 1500 where both ends take them, and plain
+/// RoCEv2 1,024: a request's own field says that, for a peer without the dialect.
 #[test]
 fn the_path_mtu_of_the_dialect_is_for_both_ends_of_it() {
     use Dialect::{Off, Prefer};
     for (ours, theirs, dialect, expected) in [
-        (Pmtu::B1408, Pmtu::B1408, Prefer, Pmtu::B1408),
-        (Pmtu::B1408, Pmtu::B4096, Prefer, Pmtu::B1408),
-        (Pmtu::B4096, Pmtu::B1408, Prefer, Pmtu::B1408),
-        (Pmtu::B1408, Pmtu::B1024, Prefer, Pmtu::B1024),
-        (Pmtu::B1408, Pmtu::B1408, Off, Pmtu::B1024),
-        (Pmtu::B1408, Pmtu::B1024, Off, Pmtu::B1024),
-        (Pmtu::B1024, Pmtu::B1408, Off, Pmtu::B1024),
+        ((Pmtu::B1408, true), (Pmtu::B1408, true), Prefer, Pmtu::B1408),
+        ((Pmtu::B1408, true), (Pmtu::B4096, true), Prefer, Pmtu::B1408),
+        ((Pmtu::B4096, true), (Pmtu::B1408, true), Prefer, Pmtu::B1408),
+        ((Pmtu::B1408, true), (Pmtu::B1024, true), Prefer, Pmtu::B1024),
+        ((Pmtu::B1408, true), (Pmtu::B4096, false), Prefer, Pmtu::B1024),
+        ((Pmtu::B4096, false), (Pmtu::B1408, true), Prefer, Pmtu::B1024),
+        ((Pmtu::B4096, false), (Pmtu::B4096, true), Prefer, Pmtu::B4096),
+        ((Pmtu::B1408, true), (Pmtu::B1408, true), Off, Pmtu::B1024),
+        ((Pmtu::B1408, true), (Pmtu::B1024, true), Off, Pmtu::B1024),
+        ((Pmtu::B1024, true), (Pmtu::B1408, true), Off, Pmtu::B1024),
     ] {
+        let with = |(path_mtu, takes_1408), terms| Terms { path_mtu, takes_1408, ..terms };
         let mut net = Net::listening(3);
         net.hosts[1].policy = Policy::Leave;
-        let id = net.connect_by(0, &Terms { path_mtu: ours, ..terms(5) }, b"").expect("begun");
+        let id = net.connect_by(0, &with(ours, terms(5)), b"").expect("begun");
         net.run(MS);
         let request = net.hosts[1].requests[0];
-        let terms = Terms { path_mtu: theirs, dialect, ..terms(6) };
+        let terms = Terms { dialect, ..with(theirs, terms(6)) };
         let now = net.now;
         let granted = net.hosts[1].cm.accept(now, request, &terms, b"").expect("granted");
         net.run(10 * MS);

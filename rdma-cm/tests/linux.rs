@@ -38,6 +38,7 @@ fn terms() -> Terms {
         qpn: 0x123,
         rq_psn: 0x456,
         path_mtu: Pmtu::B4096,
+        takes_1408: true,
         responder_resources: 16,
         initiator_depth: 16,
         retry_count: 7,

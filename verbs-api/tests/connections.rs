@@ -215,7 +215,12 @@ fn messages_pass_and_a_disconnect_ends_both_sides(driver: Driver) {
 
 /// An MTU of 1500 carries 1,408 bytes in the SRNIC dialect and 1,024 in plain RoCEv2 (2.3).
 fn an_mtu_of_1500_carries_more_in_the_dialect(driver: Driver) {
-    for (dialect, expected) in [(Dialect::Require, Pmtu::B1408), (Dialect::Off, Pmtu::B1024)] {
+    let dialects = [
+        (Dialect::Require, Pmtu::B1408),
+        (Dialect::Prefer, Pmtu::B1408),
+        (Dialect::Off, Pmtu::B1024),
+    ];
+    for (dialect, expected) in dialects {
         let [mut here, there] = [(); 2].map(|()| host(driver, &format!("sim:cm-{dialect:?}-{driver:?},mtu=1500")));
         let to = there.addr();
         let server = server(there, |host, listener| {

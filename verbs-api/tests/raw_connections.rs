@@ -33,6 +33,7 @@ fn terms(device: &Device, qpn: u32, src_port: Option<u16>) -> Terms {
         qpn,
         rq_psn: 1000 + qpn,
         path_mtu: device.path_mtu_max(),
+        takes_1408: true,
         responder_resources: 4,
         initiator_depth: 3,
         retry_count: 5,
@@ -120,7 +121,8 @@ fn each_end_is_told_what_happens_to_its_connection_and_no_more_once_it_is_releas
 #[test]
 fn the_options_of_the_dialect_have_words_of_their_own() {
     let device = Device::open("sim:raw-connections-options").expect("a device");
-    let options = Options { window: 64, strict_placement: true, path_mtu: device.path_mtu_max() };
+    let path_mtu = device.path_mtu_max();
+    let options = Options { window: 64, strict_placement: true, path_mtu, takes_1408: true };
     let (vendor, modifier) = options.to_ece();
     assert_eq!(Options::from_ece(vendor, modifier), Some(options));
     assert_eq!(Options::from_ece(vendor, 0), None);

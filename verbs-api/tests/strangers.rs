@@ -146,6 +146,7 @@ impl Forger {
             qpn: 2 + number,
             rq_psn: 0,
             path_mtu: Pmtu::B1024,
+            takes_1408: true,
             responder_resources: 0,
             initiator_depth: 0,
             retry_count: 7,

@@ -44,7 +44,10 @@ pub enum ScenarioError {
     /// Nobody sends.
     #[error("there must be at least one [[workload]]")]
     Empty,
-    /// An operation that its service does not have.
+    /// A path MTU that its service does not have.
+    #[error("service \"uc\" has no path MTU of {0}, which only the SRNIC dialect has: use \"rc\", or 1024")]
+    PathMtu(u32),
+    /// An operation that the service lacks.
     #[error("service \"uc\" has no {0}: use \"rc\"")]
     Service(Op),
     /// A tenant that no workload can name.
@@ -363,6 +366,7 @@ mod tests {
         assert!(refused("{workload = [{sizes = 'large'}]}").contains("cache-follower"));
         assert!(refused("{faults = {loss = 1.5}, workload = [{}]}").contains("loss must be from 0"));
         assert!(refused("{workload = [{op = 'atomic', service = 'uc'}]}").contains("has no atomic"));
+        assert!(refused("{workload = [{mtu = 1408, service = 'uc'}]}").contains("or 1024"));
         assert!(refused("{workload = [{signaled = 17}]}").contains("signaled must be from 1 to 16"));
         assert!(refused("{workload = [{recovery = 'none'}]}").contains("go-back-n"));
         assert!(refused("{workload = [{tenant = 'a'}]}").contains("no [[tenant]] of the name \"a\""));

@@ -100,9 +100,9 @@ impl Pinger {
     pub fn new(device: &Device) -> Result<Self> {
         let pd = device.alloc_pd();
         let cq = device.create_cq(4 * RECEIVES)?;
-        let longest = usize::try_from(device.path_mtu_max().bytes()).unwrap_or(0);
         let caps = QueueCaps { max_recv_wr: RECEIVES, max_send_wr: RECEIVES, ..QueueCaps::default() };
         let pair = pd.ud_queue_pair(&cq, &cq).caps(caps).general_services().build()?;
+        let longest = usize::try_from(pair.max_message()).unwrap_or(0);
         let stride = Grh::LEN + longest;
         // Behind the receives, what is sent: one message for each place of the queue.
         let memory = pd.register(2 * RECEIVES as usize * stride, Access::LOCAL_WRITE)?;

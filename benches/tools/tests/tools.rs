@@ -217,24 +217,27 @@ fn help_says_what_holds_for_the_tool() {
 }
 
 /// Both ends, each with more in its device string.
-fn two_devices(name: &str, more: [&str; 2]) -> [Ended; 2] {
+fn two_devices(name: &str, more: [&str; 2], args: &[&str]) -> [Ended; 2] {
     let place = Place::new(name);
-    let server = Running::start(write_bw_on("memif", more[0], &place, "server", &[]));
-    let client = Running::start(write_bw_on("memif", more[1], &place, "client", &["127.0.0.1"]));
+    let server = Running::start(write_bw_on("memif", more[0], &place, "server", args));
+    let client =
+        Running::start(write_bw_on("memif", more[1], &place, "client", &[args, &["127.0.0.1"]].concat()));
     [server.end(), client.end()]
 }
 
 #[test]
 fn an_mtu_that_nobody_gave_the_tool_is_named_as_the_devices() {
-    let [server, client] = two_devices("tools-mtu", [",mtu=1500", ",mtu=9000"]);
-    let rest = "give both devices the same mtu=, or both sides --mtu 1024";
-    server.assert_failed(1, &format!("1024 here, as the device allows, and 4096 at the peer: {rest}"));
-    client.assert_failed(1, &format!("4096 here, as the device allows, and 1024 at the peer: {rest}"));
+    for (name, args, least) in [("tools-mtu", &[][..], 1408), ("tools-mtu-plain", &["--plain"], 1024)] {
+        let [server, client] = two_devices(name, [",mtu=1500", ",mtu=9000"], args);
+        let rest = format!("give both devices the same mtu=, or both sides --mtu {least}");
+        server.assert_failed(1, &format!("{least} here, as the device allows, and 4096 at the peer: {rest}"));
+        client.assert_failed(1, &format!("4096 here, as the device allows, and {least} at the peer: {rest}"));
+    }
 }
 
 #[test]
 fn ends_with_one_address_are_told_at_once() {
-    for ended in two_devices("tools-address", [",ip=10.77.0.2"; 2]) {
+    for ended in two_devices("tools-address", [",ip=10.77.0.2"; 2], &[]) {
         ended.assert_failed(1, "both ends are 10.77.0.2: give each device an ip= of its own");
     }
 }

@@ -37,5 +37,6 @@ pub fn options(agreed: &Agreed) -> Option<Options> {
         window,
         strict_placement,
         path_mtu: agreed.path_mtu,
+        takes_1408: false,
     })
 }

@@ -134,6 +134,7 @@ impl State {
             qpn: 0,
             rq_psn: id.psn,
             path_mtu: engine.path_mtu_max(),
+            takes_1408: false,
             responder_resources: max,
             initiator_depth: max,
             retry_count: RETRIES_MAX,

@@ -28,6 +28,7 @@ pub fn terms(qpn: u32) -> Terms {
         qpn,
         rq_psn: (qpn * 3) & 0xFF_FFFF,
         path_mtu: Pmtu::B4096,
+        takes_1408: true,
         responder_resources: 16,
         initiator_depth: 16,
         retry_count: 7,

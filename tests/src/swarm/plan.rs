@@ -19,8 +19,8 @@ const PSN_MASK: u32 = 0xFF_FFFF;
 /// What is drawn beside the history itself has a generator of its own, so that it changes no older
 /// history.
 const EXTRAS: u64 = 10;
-/// One seed in four has 1,408 bytes in place of the path MTU of 1,024. With this number those of
-/// `seeds.txt` are none of them, or have other path MTUs.
+/// One seed in four has 1,408 bytes in place of the path MTU of 1,024. The number is chosen so that
+/// no seed of `seeds.txt` draws 1,408.
 const PATH_MTUS: u64 = 41;
 
 /// A history, before it is played.

@@ -66,7 +66,7 @@ fn draw_keepalives(plan: &mut Plan) {
     }
 }
 
-/// Unless the path MTU is the SRNIC dialect's alone: the scripts were made for it.
+/// Leaves ends at 1,408 bytes in the SRNIC dialect, as plain RoCEv2 lacks it.
 fn speak_plainly(options: &mut [QpOptions; 2]) {
     for end in options.iter_mut().filter(|end| Pmtu::PLAIN.contains(&end.pmtu)) {
         end.wire_mode = WireMode::Plain;

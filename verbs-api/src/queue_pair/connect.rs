@@ -153,6 +153,7 @@ impl PreparedQueuePair {
             // Connection managers name the PSN that the other end starts at (protocol.md 1.12).
             rq_psn: endpoint.psn,
             path_mtu: endpoint.path_mtu,
+            takes_1408: true,
             responder_resources: endpoint.rd_atomic,
             initiator_depth: self.attr.max_rd_atomic,
             retry_count: self.attr.retry_cnt,

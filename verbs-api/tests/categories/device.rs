@@ -2,7 +2,7 @@
 
 use crate::net::usual;
 use core::net::IpAddr;
-use verbs_api::{SrqCaps, WindowType};
+use verbs_api::{SrqCaps, WindowType, WireMode};
 
 on_every_lan! {
 
@@ -35,7 +35,7 @@ fn a_port_is_active_and_has_an_address(lan: Lan) {
     for host in &hosts {
         let port = host.device.query_port();
         assert!(port.active);
-        assert_eq!((port.mac, port.max_mtu), (host.device.mac(), host.device.path_mtu_max()));
+        assert_eq!((port.mac, port.max_mtu), (host.device.mac(), host.device.path_mtu_max().in_dialect(WireMode::Plain)));
         let IpAddr::V4(ip) = host.device.ip() else { panic!("IPv4 by default") };
         assert_eq!(host.device.query_gid(0), Some(ip.to_ipv6_mapped().octets()));
         assert_eq!((host.device.query_pkey(0), host.device.query_pkey(1)), (Some(0xFFFF), None));

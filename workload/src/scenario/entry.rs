@@ -207,12 +207,15 @@ impl Entry {
         if !self.op.is_request() {
             within("pace_ns of a workload without requests", self.pace_ns, (1.0, f64::from(u32::MAX)))?;
         }
-        self.pmtu()?;
+        let pmtu = self.pmtu()?;
         self.congestion()?;
         self.recovery()?;
         let reliable_only = self.op.has_response() || !self.op.is_request() || self.op == Op::BadKey;
         if self.service == Service::Uc && reliable_only {
             return Err(ScenarioError::Service(self.op));
+        }
+        if self.service == Service::Uc && !Pmtu::PLAIN.contains(&pmtu) {
+            return Err(ScenarioError::PathMtu(self.mtu));
         }
         Ok(())
     }

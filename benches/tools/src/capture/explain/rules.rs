@@ -134,9 +134,10 @@ impl Book {
 
     fn length(&mut self, record: &Record, pmtu: Option<u32>) {
         let full = pmtu.unwrap_or(Pmtu::B4096.bytes());
+        let dialect = if record.is_srnic() { &Pmtu::ALL[..] } else { &Pmtu::PLAIN };
         let right = match record.headers.bth.opcode.position() {
             Position::First | Position::Middle => {
-                record.payload == full && Pmtu::from_bytes(record.payload).is_some()
+                record.payload == full && dialect.iter().any(|pmtu| pmtu.bytes() == full)
             }
             Position::Last => (1..=full).contains(&record.payload),
             Position::Only => record.payload <= full || record.transport() == Transport::Ud,

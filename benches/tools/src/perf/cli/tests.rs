@@ -45,7 +45,7 @@ fn all_is_every_power_of_two() {
 fn what_is_wrong_is_named() {
     for (rest, reason) in [
         ("-s 0", "0 is not in 1..=1073741824"),
-        ("-m 1500", "a path MTU is 256, 512, 1024, 2048 or 4096"),
+        ("-m 1500", "a path MTU is 256, 512, 1024, 1408, 2048 or 4096"),
         ("-I 300", "300 is not in 0..=240"),
         ("-a -s 5", "cannot be used with"),
         ("-D 5 -n 5", "cannot be used with"),
