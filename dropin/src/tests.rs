@@ -68,8 +68,8 @@ fn the_dialect_is_told_and_set_as_options_of_a_vendor() {
         let asked = ece.options;
         assert_eq!((ibv_set_ece(program.pairs[0], &raw mut ece), ece.options), (0, asked));
         assert_eq!((ibv_query_ece(program.pairs[0], &raw mut ece), ece.options), (0, asked));
-        // The peer is no program of verbs, and has 1,408 bytes a packet, or more: this one has 1,024
-        // of the first, as it cannot name 1,408.
+        // The peer is no program of verbs. This one cannot name 1,408 bytes a packet, and both have
+        // 1,024.
         for (theirs, both) in [(3 | 8, 3), (5 | 8, 5)] {
             ece.options = asked & !15 | theirs;
             assert_eq!((ibv_set_ece(program.pairs[0], &raw mut ece), ece.options & 15), (0, both));

@@ -89,8 +89,9 @@ impl Endpoint {
     }
 
     /// Big-endian: magic and version 4, IP 16 (IPv4 mapped to IPv6), MAC 6 (zero: none), QPN 4, PSN
-    /// 4, window 2, code of the path MTU 1 ([`Pmtu::code`]; bit 7: wire mode Plain, bit 6:
-    /// strict placement, bit 5: unreliable; an older end refuses the code of 1408), READs and atomics 1, MTU 2 (zero: none).
+    /// 4, window 2, path MTU 1 ([`Pmtu::code`]; bit 7: wire mode Plain, bit 6: strict placement,
+    /// bit 5: unreliable), READs and atomics 1, MTU 2 (zero: none). An older end refuses the code
+    /// of 1408.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let ip = match self.ip {

@@ -168,7 +168,7 @@ fn who_interrupts_a_look_is_told_by_the_look_before() {
     let programs = dropping(&place, &stat);
     let picture = place.path("svg");
     let own =
-        ["-d", "sim:hostping-interrupted", "--cpu", "0", "--rounds", "500", "--json", "--watch", "3600"];
+        ["-d", "sim:hostping-interrupted", "--cpu", "0", "--rounds", "100", "--json", "--watch", "3600"];
     let client =
         hostping(&[&own[..], &["--drops-of", &stat, "--svg", &picture.display().to_string()]].concat());
     wait_for_picture(&picture);
