@@ -69,7 +69,7 @@ fn the_counter_counts() {
 #[test]
 fn faults_and_tap_allocate_nothing_after_the_start() {
     let endless = Endless { frame: [7; 256], slot: [0; MAX_FRAME], stats: PortStats::default() };
-    let config = "loss=5%,burst=1%,dup=20%,reorder=20%,corrupt=5%,ecn=1,delay=3us,queue=256,seed=1";
+    let config = "loss=5%,burst=1%,dup=20%,reorder=20%,corrupt=5%,ecn=100%,delay=3us,queue=256,seed=1";
     let mut port = PcapTap::new(Fault::new(endless, &config.parse().unwrap()), std::io::sink());
     let mut received = 0;
     let count = allocations(|| {

@@ -28,6 +28,15 @@ pub fn wait_for_socket(server: &mut Process, socket: &Path, limit: Duration) -> 
     })
 }
 
+/// Waits until `server` has opened an interface of its network, `limit` at most, or it has ended.
+pub fn wait_for_interface(server: &mut Process, limit: Duration) -> Result<()> {
+    let table = format!("/proc/{}/net/packet", server.id());
+    wait_until(server, limit, "at an interface", || {
+        // Behind the headings, a line for each packet socket.
+        fs::read_to_string(&table).is_ok_and(|sockets| sockets.lines().count() > 1)
+    })
+}
+
 fn wait_until(server: &mut Process, limit: Duration, place: &str, is_so: impl Fn() -> bool) -> Result<()> {
     let deadline = Instant::now() + limit;
     while !is_so() {

@@ -7,6 +7,7 @@ mod differ;
 mod ends;
 mod exports;
 mod groups;
+mod interfaces;
 mod jobs;
 mod many;
 mod pyverbs;
@@ -56,6 +57,7 @@ pub fn run(part: &str) -> Result<()> {
     for case in by_address::Case::all() {
         rows.play(&case.name(), &case.programs(), |place| by_address::play(&case, place))?;
     }
+    interfaces::play(&mut rows)?;
     groups::play(&mut rows)?;
     differ::play(&mut rows)?;
     many::play(&mut rows)?;

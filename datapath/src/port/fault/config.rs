@@ -80,8 +80,8 @@ pub enum Direction {
 /// responses. So `drop=any@100-199` is a black hole that heals by packets, `hole=10ms-30ms` one
 /// that heals by time.
 ///
-/// A probability is a percentage (`1%`) or a fraction (`0.01`), a time a whole number of `ns`,
-/// `us`, `ms` or `s`.
+/// A probability is a percentage (`1%`) or a fraction (`0.01`); a bare `1` is refused, as it could
+/// mean either. A time is a whole number of `ns`, `us`, `ms` or `s`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultConfig {
     /// Independent loss.
@@ -190,7 +190,8 @@ impl FromStr for FaultConfig {
     }
 }
 
-const PROBABILITY: &str = "a percentage from 0% to 100%, or a fraction from 0 to 1";
+const PROBABILITY: &str =
+    "a percentage from 0% to 100%, such as 1%, or a fraction with a point, such as 0.01";
 const COUNT: &str = "a whole number from 1 to 4294967295";
 const QUEUE: &str = "a whole number from 1 to 65536";
 const SEED: &str = "a whole number from 0 to 18446744073709551615";
@@ -237,6 +238,10 @@ impl FaultConfig {
 }
 
 fn probability(value: &str) -> Result<Probability, &'static str> {
+    // Of whole numbers zero alone is surely a fraction.
+    if value.parse::<u64>().is_ok_and(|whole| whole > 0) {
+        return Err(PROBABILITY);
+    }
     let (number, scale) = value.strip_suffix('%').map_or((value, 1.0), |percent| (percent, 100.0));
     number.parse::<f64>().ok().and_then(|number| Probability::from_ratio(number / scale)).ok_or(PROBABILITY)
 }

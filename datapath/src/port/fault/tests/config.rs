@@ -6,8 +6,8 @@ fn error(text: &str) -> String {
 
 #[test]
 fn every_key_is_read() {
-    let text = "loss=1%,loss_tx=0,loss_rx=100%,drop=ack@3/any@7-9/read_ack@2-,hole=10ms-1s, burst=0.001,burst_len=4,burst_max=3us,dup=100%,reorder=2.5%,reorder_by=7,reorder_max=2ms,corrupt=0,\
-                delay=20us,ecn=1,queue=65536,seed=18446744073709551615,dir=rx";
+    let text = "loss=1%,loss_tx=0,loss_rx=1.0,drop=ack@3/any@7-9/read_ack@2-,hole=10ms-1s, burst=0.001,burst_len=4,burst_max=3us,dup=100%,reorder=2.5%,reorder_by=7,reorder_max=2ms,corrupt=0,\
+                delay=20us,ecn=100%,queue=65536,seed=18446744073709551615,dir=rx";
     let rule = |class, first, last| DropRule { class, first, last };
     let rules =
         [rule(FrameClass::Ack, 3, 3), rule(FrameClass::Any, 7, 9), rule(FrameClass::ReadAck, 2, u64::MAX)];
@@ -62,6 +62,7 @@ fn errors_name_the_key_and_what_is_allowed() {
         "los=1%",
         "loss=1%,",
         "loss=1%,loss=2%",
+        "loss=1",
         "loss=101%",
         "loss=-0.1",
         "loss=NaN",

@@ -45,7 +45,7 @@ fn what_is_late_waits() {
 
 #[test]
 fn total_loss_lets_nothing_through() {
-    let mut port = faulty("loss=1");
+    let mut port = faulty("loss=100%");
     assert_eq!(send_all(&mut port, 0, 1000), []);
     assert_eq!(receive_all(&mut port, 0, 1000), []);
     assert_eq!(tx(&port).lost, 1000);
@@ -65,7 +65,7 @@ fn bursts_are_as_long_as_asked_for() {
 
 #[test]
 fn a_burst_on_a_direction_with_few_frames_ends_in_time() {
-    let mut port = faulty("burst=1,burst_len=4294967295,burst_max=2ms,seed=3");
+    let mut port = faulty("burst=100%,burst_len=4294967295,burst_max=2ms,seed=3");
     let mut lost_at = |now_us: u64, number| {
         port.set_now(Time(now_us * 1000));
         send_all(&mut port, number, number + 1).is_empty()
@@ -117,7 +117,7 @@ fn exactly_so_many_frames_overtake_one_held_back() {
 
 #[test]
 fn a_frame_held_back_leaves_in_time_if_nothing_follows() {
-    let mut port = faulty("reorder=1,reorder_max=50us,dir=tx");
+    let mut port = faulty("reorder=100%,reorder_max=50us,dir=tx");
     port.set_now(Time(1_000));
     assert_eq!(send_all(&mut port, 0, 1), []);
     assert_eq!(port.next_due(), Some(Time(51_000)));
@@ -156,7 +156,7 @@ fn time_never_goes_back() {
 
 #[test]
 fn corruption_flips_one_bit_and_duplicates_carry_it() {
-    let mut port = faulty("corrupt=1,dup=1,seed=5");
+    let mut port = faulty("corrupt=100%,dup=100%,seed=5");
     for number in 0..100 {
         send(&mut port, &frame(number));
         port.tx_flush();
@@ -172,7 +172,7 @@ fn corruption_flips_one_bit_and_duplicates_carry_it() {
 fn only_capable_packets_count_as_marked() {
     let mut packet = frame(0);
     packet[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x02]);
-    let mut port = faulty("ecn=1");
+    let mut port = faulty("ecn=100%");
     send(&mut port, &packet);
     send(&mut port, &frame(1));
     port.tx_flush();
@@ -194,7 +194,7 @@ fn a_full_queue_drops_the_newest() {
 
 #[test]
 fn a_duplicate_that_finds_no_room_is_dropped_alone() {
-    let mut port = faulty("delay=1us,queue=1,dup=1");
+    let mut port = faulty("delay=1us,queue=1,dup=100%");
     send_all(&mut port, 0, 1);
     assert_eq!((tx(&port).queue_full, tx(&port).duplicated), (1, 0));
     port.set_now(Time(1_000));
@@ -216,11 +216,11 @@ fn a_full_ring_below_is_a_queue_that_fills() {
 
 #[test]
 fn a_direction_without_faults_passes_straight_through() {
-    let mut port = faulty("loss=1,dir=rx");
+    let mut port = faulty("loss=100%,dir=rx");
     assert_eq!(send_all(&mut port, 0, 10), Vec::from_iter(0..10));
     assert_eq!(receive_all(&mut port, 0, 10), []);
     assert_eq!(tx(&port), LaneStats::default());
-    let mut port = faulty("loss=1,dir=tx");
+    let mut port = faulty("loss=100%,dir=tx");
     assert_eq!(send_all(&mut port, 0, 10), []);
     assert_eq!(receive_all(&mut port, 0, 10), Vec::from_iter(0..10));
     let mut port = faulty("dir=rx");
@@ -238,7 +238,7 @@ fn short_bursts_of_the_port_below_are_taken_together() {
         receive(&mut port);
         assert_eq!(port.inner().arriving.len(), 40 - taken, "bursts of {limit}");
     }
-    let mut port = faulty("dir=tx,loss=1");
+    let mut port = faulty("dir=tx,loss=100%");
     port.inner_mut().limit = 4;
     assert_eq!(port.rx_limit(), 4);
 }
@@ -322,7 +322,7 @@ fn a_seed_repeats_and_another_differs() {
 
 #[test]
 fn which_frames_are_lost_does_not_depend_on_other_faults() {
-    let (mut many, _, _) = trace("loss=5%,dup=50%,reorder=20%,ecn=1,seed=7");
+    let (mut many, _, _) = trace("loss=5%,dup=50%,reorder=20%,ecn=100%,seed=7");
     many.sort_unstable();
     many.dedup();
     let (mut plain, _, _) = trace("loss=5%,seed=7");

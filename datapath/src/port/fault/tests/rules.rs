@@ -137,10 +137,10 @@ fn loss_by_direction() {
         let FaultStats { tx, rx } = port.fault_stats();
         (tx.lost, rx.lost)
     };
-    assert_eq!(lost("loss_tx=1"), (1000, 0));
-    assert_eq!(lost("loss_rx=1"), (0, 1000));
-    assert_eq!(lost("loss=1,loss_tx=0"), (0, 1000));
-    assert_eq!(lost("loss=10%,loss_rx=1,seed=3"), (lost("loss=10%,seed=3").0, 1000));
+    assert_eq!(lost("loss_tx=100%"), (1000, 0));
+    assert_eq!(lost("loss_rx=100%"), (0, 1000));
+    assert_eq!(lost("loss=100%,loss_tx=0"), (0, 1000));
+    assert_eq!(lost("loss=10%,loss_rx=100%,seed=3"), (lost("loss=10%,seed=3").0, 1000));
 }
 
 #[test]
