@@ -5,6 +5,7 @@
 use crate::abi::Ece;
 use crate::argument::Out;
 use crate::errno::{Errno, Result};
+use crate::opened::TAKES_1408;
 use crate::qp::Qp;
 use core::ffi::c_int;
 use core::net::IpAddr;
@@ -85,7 +86,7 @@ fn offer(qp: &Qp) -> Result<Options> {
         window: engine.device.window_max(),
         strict_placement: false,
         path_mtu: engine.path_mtu_max(),
-        takes_1408: false,
+        takes_1408: TAKES_1408,
     })
 }
 

@@ -98,6 +98,9 @@ pub fn tell_fatal() {
     }
 }
 
+/// Whether connections may have a path MTU of 1408, which programs of verbs cannot name.
+pub const TAKES_1408: bool = false;
+
 impl Opened {
     /// The largest path MTU that a program can name whose packets fit the port.
     pub fn path_mtu_max(&self) -> Pmtu {

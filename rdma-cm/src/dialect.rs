@@ -53,8 +53,8 @@ impl Options {
         (VENDOR_ID, VERSION << 28 | SACK_BITMAP | strict | window | ACK_FREQUENCY << 8 | takes_1408 | mtu)
     }
 
-    /// What [`to_ece`](Self::to_ece) made. `None` for other vendors, versions, and numbers that
-    /// cannot be.
+    /// What [`to_ece`](Self::to_ece) made, but that `takes_1408` is only told of a path MTU of 1408
+    /// or more. `None` for other vendors, versions, and numbers that cannot be.
     #[must_use]
     pub fn from_ece(vendor_id: u32, attr_mod: u32) -> Option<Self> {
         if vendor_id != VENDOR_ID || attr_mod >> 28 != VERSION {
@@ -109,12 +109,18 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_no_offer() {
         let (vendor, modifier) = OPTIONS.to_ece();
-        for path_mtu in [Pmtu::B1408, Pmtu::B2048, Pmtu::B4096] {
-            for takes_1408 in [true, path_mtu == Pmtu::B1408] {
-                let options = Options { path_mtu, takes_1408, ..OPTIONS };
-                let (vendor, modifier) = options.to_ece();
-                assert_eq!(Options::from_ece(vendor, modifier), Some(options));
-            }
+        use Pmtu::{B1024, B1408, B4096};
+        for (told, read) in [
+            ((B4096, true), (B4096, true)),
+            ((B4096, false), (B4096, false)),
+            ((B1408, true), (B1408, true)),
+            ((B1408, false), (B1024, false)),
+            ((B1024, true), (B1024, false)),
+        ] {
+            let [told, read] =
+                [told, read].map(|(path_mtu, takes_1408)| Options { path_mtu, takes_1408, ..OPTIONS });
+            let (vendor, modifier) = told.to_ece();
+            assert_eq!(Options::from_ece(vendor, modifier), Some(read));
         }
         for (vendor, modifier) in [
             (0, 0),

@@ -28,6 +28,14 @@ pub fn wait_for_socket(server: &mut Process, socket: &Path, limit: Duration) -> 
     })
 }
 
+/// Waits until `ip netns exec`, which `server` is at first, has entered its namespace: until then,
+/// the tables of its network are those of this process.
+pub fn wait_for_namespace(server: &mut Process, limit: Duration) -> Result<()> {
+    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let (own, id) = (network("self"), server.id().to_string());
+    wait_until(server, limit, "in its namespace", || network(&id).is_some_and(|network| Some(network) != own))
+}
+
 /// Waits until `server` has opened an interface of its network, `limit` at most, or it has ended.
 pub fn wait_for_interface(server: &mut Process, limit: Duration) -> Result<()> {
     let table = format!("/proc/{}/net/packet", server.id());

@@ -35,29 +35,44 @@ impl Place {
         // Processes of two namespaces may have one number, and so may places of one process.
         let mut next = 1;
         loop {
-            match Self::at(&path) {
-                Ok(Some(place)) => return Ok(place),
-                // Somebody took it for abandoned.
-                Ok(None) => {}
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     path = parent.join(format!("{prefix}{process}-{next}"));
                     next += 1;
+                    continue;
                 }
-                Err(error) => return Err(Error::file("create", &path)(error)),
+                made => made.map_err(Error::file("create", &path))?,
+            }
+            // If it is gone, somebody took it for abandoned before it was locked.
+            if let Some(place) = Self::own(&path)? {
+                return Ok(place);
             }
         }
     }
 
-    /// Makes one of this path. `None` if it went before it had its owner.
-    fn at(path: &Path) -> io::Result<Option<Self>> {
-        fs::DirBuilder::new().mode(0o700).create(path)?;
-        let owner = match File::create_new(path.join(OWNER)) {
+    /// Takes a directory that was just made; `None` if it is gone. On an error it goes.
+    fn own(path: &Path) -> Result<Option<Self>> {
+        let name = path.join(OWNER);
+        let owned = match File::create_new(&name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            owner => owner?,
+            owner => owner.and_then(|owner| Self::lock(path, owner)),
         };
-        owner.lock()?;
-        let is_there = identity(&path.join(OWNER)).ok() == Some(identity_of(&owner.metadata()?));
-        Ok(is_there.then(|| Self { path: path.to_owned(), _owner: owner }))
+        owned.map_err(|error| {
+            let _ = fs::remove_dir_all(path);
+            Error::file("lock", &name)(error)
+        })
+    }
+
+    /// Takes a directory by the file in it, once nobody else looks at that; `None` if it is gone.
+    fn lock(path: &Path, owner: File) -> io::Result<Option<Self>> {
+        loop {
+            match owner.lock() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                locked => break locked?,
+            }
+        }
+        let place = is_of(&owner, path).then(|| Self { path: path.to_owned(), _owner: owner });
+        Ok(place)
     }
 
     /// Where it is.
@@ -75,29 +90,44 @@ impl Drop for Place {
 }
 
 /// Removes directories of this user's whose owner is gone. One that cannot be looked at, or has no
-/// owner's file yet, stays.
+/// owner's file, stays.
 fn remove_abandoned(parent: &Path, prefix: &str) {
     let user = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
+        let is_named_so = entry.file_name().to_str().is_some_and(|name| is_name(name, prefix));
         let of_user = |file: fs::Metadata| file.is_dir() && file.uid() == user;
-        if is_ours
+        if is_named_so
             && entry.metadata().is_ok_and(of_user)
             && let Ok(owner) = File::open(entry.path().join(OWNER))
-            && owner.try_lock().is_ok()
         {
-            // If it cannot be removed, it is in nobody's way.
-            let _ = fs::remove_dir_all(entry.path());
+            remove_if_abandoned(&entry.path(), &owner);
         }
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    fs::symlink_metadata(path).map(|file| identity_of(&file))
+/// Removes a directory if nobody has the lock of its file `owner`, as it was found there.
+fn remove_if_abandoned(path: &Path, owner: &File) {
+    // Meanwhile the directory may have gone, and another one of its name may be there.
+    if owner.try_lock().is_ok() && is_of(owner, path) {
+        // If it cannot be removed, it is in nobody's way.
+        let _ = fs::remove_dir_all(path);
+    }
 }
 
-fn identity_of(file: &fs::Metadata) -> (u64, u64) {
-    (file.dev(), file.ino())
+/// Whether a name is the prefix with `PID` or `PID-N` behind it.
+fn is_name(name: &str, prefix: &str) -> bool {
+    let numbers = name.strip_prefix(prefix).map(|rest| rest.split('-'));
+    numbers.is_some_and(|mut numbers| {
+        let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        numbers.clone().count() <= 2 && numbers.all(is_number)
+    })
+}
+
+/// Whether the file is the owner's that lies in the directory.
+fn is_of(owner: &File, path: &Path) -> bool {
+    let identity = |file: &fs::Metadata| (file.dev(), file.ino());
+    let lies_there = fs::symlink_metadata(path.join(OWNER));
+    owner.metadata().is_ok_and(|owner| lies_there.is_ok_and(|file| identity(&file) == identity(&owner)))
 }
 
 #[cfg(test)]
@@ -110,6 +140,7 @@ mod tests {
     impl Parent {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("srnic-place-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
             fs::create_dir(&path).expect("made");
             Self(path)
         }
@@ -161,6 +192,39 @@ mod tests {
         fs::remove_dir(&own).expect("it is empty");
         parent.left(&format!("srnic-pool-{}", std::process::id()));
         assert_eq!(parent.place().path(), own, "its owner is gone");
+    }
+
+    #[test]
+    fn a_place_that_goes_before_it_is_locked_is_nobodys() {
+        let parent = Parent::new("gone");
+        let path = parent.0.join("srnic-pool-1");
+        assert!(Place::own(&path).expect("no error").is_none(), "before it has the file");
+        let path = parent.left("srnic-pool-2");
+        let owner = File::open(path.join(OWNER)).expect("it is there");
+        fs::remove_dir_all(&path).expect("removed");
+        assert!(Place::lock(&path, owner).expect("no error").is_none(), "before it has the lock");
+    }
+
+    #[test]
+    fn one_that_came_in_the_place_of_an_abandoned_one_stays() {
+        let parent = Parent::new("replaced");
+        let path = parent.left("srnic-pool-1");
+        let found = File::open(path.join(OWNER)).expect("it is there");
+        fs::remove_dir_all(&path).expect("another one was faster");
+        fs::create_dir(&path).expect("made");
+        let place = Place::own(&path).expect("no error").expect("it is there");
+        remove_if_abandoned(&path, &found);
+        assert!(place.path().join(OWNER).exists());
+    }
+
+    #[test]
+    fn only_names_that_places_have_are_looked_at() {
+        for name in ["srnic-pool-7", "srnic-pool-7-1"] {
+            assert!(is_name(name, "srnic-pool-"), "{name}");
+        }
+        for name in ["srnic-pool-", "srnic-pool-x", "srnic-pool-7-", "srnic-pool-7-1-2", "srnic-lab-7"] {
+            assert!(!is_name(name, "srnic-pool-"), "{name}");
+        }
     }
 
     #[test]

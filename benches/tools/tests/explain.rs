@@ -349,6 +349,60 @@ fn a_planted_violation_is_named_by_its_section() {
     }
 }
 
+/// The rules that a WRITE of 1,500 bytes breaks, if its first packet has `grown` bytes more.
+fn of_two_packets(options: QpOptions, grown: u16) -> Vec<Rule> {
+    let (mut rig, a, b) = Rig::pair(RigOptions::seeded(4), options);
+    rig.net.capture();
+    Transfer::new(&mut rig, a, b, vec![Message::new(Op::Write, 1500)], 1)
+        .run(&mut rig, LIMIT_NS)
+        .expect("it ends");
+    let mut explain = Explain::new(ROCE_UDP_PORT);
+    for captured in rig.net.take_capture().expect("it was begun").of(a.node()) {
+        let mut frame = captured.frame.clone();
+        let first = simnet::frame::packet(&frame).expect("engines send packets").opcode();
+        if first == Opcode::RcWriteFirst {
+            grow(&mut frame, grown);
+        }
+        add(&mut explain, captured.at.0, &frame);
+    }
+    explain.report().violations().map(|one| one.rule).collect()
+}
+
+/// Adds bytes to the payload of a packet over IPv4, and seals it again.
+fn grow(frame: &mut Vec<u8>, by: u16) {
+    let datagram = wire::Datagram::parse(frame, ROCE_UDP_PORT).expect("a packet");
+    let (l3, transport) = (datagram.l3_offset, datagram.transport.clone());
+    frame.splice(transport.end - 4..transport.end - 4, core::iter::repeat_n(0, by.into()));
+    for len_at in [l3 + 2, transport.start - 4] {
+        let len = u16::from_be_bytes([frame[len_at], frame[len_at + 1]]) + by;
+        frame[len_at..len_at + 2].copy_from_slice(&len.to_be_bytes());
+    }
+    // The checksum of a header without options (RFC 1071).
+    frame[l3 + 10..l3 + 12].fill(0);
+    let words =
+        frame[l3..l3 + 20].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    frame[l3 + 10..l3 + 12].copy_from_slice(&(!(sum + (sum >> 16))).to_be_bytes()[2..]);
+    wire::icrc::seal(&mut frame[l3..transport.end + usize::from(by)]);
+}
+
+/// A full packet has a path MTU that its dialect has: 1,408 bytes are one of SRNIC's alone.
+#[test]
+fn a_full_packet_has_a_path_mtu_of_its_dialect() {
+    let srnic = QpOptions { pmtu: Pmtu::B1408, window: 64, ..QpOptions::default() };
+    assert_eq!(of_two_packets(srnic, 0), []);
+    let plain = QpOptions {
+        pmtu: Pmtu::B1024,
+        wire_mode: WireMode::Plain,
+        recovery: RecoveryPolicy::GoBackN,
+        congestion: CongestionAlgorithm::Dcqcn,
+        ..srnic
+    };
+    assert_eq!(of_two_packets(plain, 0), []);
+    assert_eq!(of_two_packets(plain, 1408 - 1024), [Rule::Length]);
+}
+
 /// A packet with a PSN far ahead: it is named, and not the first of its stream.
 #[test]
 fn a_window_that_is_too_large_is_that_of_the_packet_that_made_it_so() {

@@ -159,8 +159,8 @@ fn wait_for_picture(path: &Path) {
     }
 }
 
-/// Frames are dropped all the time, and so the second look begins at once. It takes seconds, and is
-/// interrupted in its first one.
+/// Frames are dropped all the time, and so the second look begins at once. It is interrupted soon
+/// after that.
 #[test]
 fn who_interrupts_a_look_is_told_by_the_look_before() {
     let place = Place::new("hostping-interrupted");

@@ -1,6 +1,7 @@
 //! What the ends of connections have agreed on, until their queue pairs are connected: a program
 //! modifies those itself, and verbs have no attribute for a dialect.
 
+use crate::opened::TAKES_1408;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,6 @@ pub fn options(agreed: &Agreed) -> Option<Options> {
         window,
         strict_placement,
         path_mtu: agreed.path_mtu,
-        takes_1408: false,
+        takes_1408: TAKES_1408,
     })
 }

@@ -7,7 +7,7 @@ use super::ports::{Port, random};
 use super::table;
 use crate::abi::ucm::ps;
 use crate::errno::{Errno, Result};
-use crate::opened::Opened;
+use crate::opened::{Opened, TAKES_1408};
 use core::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -134,7 +134,7 @@ impl State {
             qpn: 0,
             rq_psn: id.psn,
             path_mtu: engine.path_mtu_max(),
-            takes_1408: false,
+            takes_1408: TAKES_1408,
             responder_resources: max,
             initiator_depth: max,
             retry_count: RETRIES_MAX,

@@ -34,7 +34,7 @@ pub use jobs::{HPCC_INPUT, MPI_AS_ROOT, MPI_OVER_UCX};
 /// Longest run of a pair: far more than any takes.
 const LIMIT: Duration = Duration::from_secs(300);
 /// What brings what is missing.
-const INSTALL: &str = "`cargo xtask setup --unmodified` installs it (Debian: ibverbs-utils, perftest, rdmacm-utils, ucx-utils, libfabric-bin, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py, python3-pyverbs)";
+const INSTALL: &str = "`cargo xtask setup --unmodified` installs it (Debian: iproute2, ibverbs-utils, perftest, rdmacm-utils, ucx-utils, libfabric-bin, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py, python3-pyverbs)";
 /// The losses of the runs over a bad network, both ways at both ends.
 const FAULTS: &str = "fault:loss=1%,seed=7:";
 

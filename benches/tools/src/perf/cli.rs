@@ -95,7 +95,7 @@ pub struct Common {
     /// port of its connection manager's
     #[arg(short = 'R', long = "rdma_cm", visible_alias = "rdma-cm", conflicts_with = "bind")]
     pub rdma_cm: bool,
-    /// Path MTU: 256, 512, 1024, 2048 or 4096, or without --plain 1408 [default: the largest that
+    /// Path MTU: 256, 512, 1024, 1408 (not with --plain), 2048 or 4096 [default: the largest that
     /// fits the device]
     #[arg(short, long, value_parser = parse_mtu)]
     pub mtu: Option<Pmtu>,

@@ -234,7 +234,7 @@ fn prefix(faults: Faults) -> String {
     let late_ns = if late_ns == 0 { LATE_NS } else { late_ns };
     let parts = [("loss", loss), ("reorder", reorder), ("dup", duplicate), ("corrupt", corrupt)];
     let parts = parts.into_iter().filter(|(_, part)| *part > 0.0);
-    let mut words: Vec<String> = parts.map(|(key, part)| format!("{key}={part:?}")).collect();
+    let mut words: Vec<String> = parts.map(|(key, part)| format!("{key}={}%", 100.0 * part)).collect();
     if words.is_empty() {
         return String::new();
     }
@@ -280,7 +280,7 @@ mod tests {
     fn faults_are_a_string_of_the_port() {
         assert_eq!(prefix(Faults::default()), "");
         let faults = Faults { loss: 0.01, reorder: 0.5, ..Faults::default() };
-        assert_eq!(prefix(faults), "fault:loss=0.01,reorder=0.5,reorder_max=5000ns:");
+        assert_eq!(prefix(faults), "fault:loss=1%,reorder=50%,reorder_max=5000ns:");
         let device =
             format!("{}memif:/tmp/a.sock", prefix(Faults { corrupt: 1.0, duplicate: 0.2, ..faults }));
         assert!(device.parse::<verbs_api::DeviceSpec>().is_ok(), "{device}");

@@ -190,8 +190,7 @@ impl FromStr for FaultConfig {
     }
 }
 
-const PROBABILITY: &str =
-    "a percentage from 0% to 100%, such as 1%, or a fraction with a point, such as 0.01";
+const PROBABILITY: &str = "0, a percentage such as 1%, or a fraction with a point such as 0.01";
 const COUNT: &str = "a whole number from 1 to 4294967295";
 const QUEUE: &str = "a whole number from 1 to 65536";
 const SEED: &str = "a whole number from 0 to 18446744073709551615";
@@ -238,12 +237,11 @@ impl FaultConfig {
 }
 
 fn probability(value: &str) -> Result<Probability, &'static str> {
-    // Of whole numbers zero alone is surely a fraction.
-    if value.parse::<u64>().is_ok_and(|whole| whole > 0) {
-        return Err(PROBABILITY);
-    }
     let (number, scale) = value.strip_suffix('%').map_or((value, 1.0), |percent| (percent, 100.0));
-    number.parse::<f64>().ok().and_then(|number| Probability::from_ratio(number / scale)).ok_or(PROBABILITY)
+    // A bare 1 could be either, and a bare 0 is.
+    let is_plain = value.ends_with('%') || value.contains('.') || value == "0";
+    let ratio = number.parse::<f64>().ok().filter(|_| is_plain);
+    ratio.and_then(|ratio| Probability::from_ratio(ratio / scale)).ok_or(PROBABILITY)
 }
 
 fn count(value: &str) -> Result<u32, &'static str> {

@@ -70,7 +70,7 @@ fn a_burst_on_a_direction_with_few_frames_ends_in_time() {
         port.set_now(Time(now_us * 1000));
         send_all(&mut port, number, number + 1).is_empty()
     };
-    // With `burst=1` the next one begins at once, so that the times of both show.
+    // With `burst=100%` the next one begins at once, so that the times of both show.
     assert!([0, 500, 1999, 2000, 3999, 4000].into_iter().zip(0..).all(|(now, number)| lost_at(now, number)));
     let mut port = faulty("burst=5%,burst_len=4294967295,burst_max=2ms,seed=3");
     let passed = (0..2000).filter(|number| {
