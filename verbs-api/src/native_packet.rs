@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::spec::{DeviceSpec, MTU_MAX, Transport};
+use core::net::IpAddr;
 use datapath::neighbor;
 use datapath::port::Port as _;
 use datapath::port::packet::{Config, Frames, Interface, PacketPort, mtu_within};
@@ -19,7 +20,7 @@ pub fn open_packet(spec: &DeviceSpec) -> Result<PacketPort, Error> {
         return Err(Error::Engines { engines: spec.engines });
     }
     match &spec.transport {
-        Transport::AfPacket { interface, .. } => open(spec, interface, Frames::All),
+        Transport::AfPacket { interface, .. } => open(spec, interface, Frames::All, None),
         _ => Err(Error::Unsupported("this device is no packet socket; open it by Device::open or open_port")),
     }
 }
@@ -27,18 +28,18 @@ pub fn open_packet(spec: &DeviceSpec) -> Result<PacketPort, Error> {
 /// Opens the interface as the port of an engine, which leaves other programs' frames alone.
 pub fn engine_port(spec: &DeviceSpec, interface: &str) -> Result<PacketPort, Error> {
     let ip = spec.ip_or_default()?;
-    let mut port = open(spec, interface, Frames::Rdma)?;
+    let mut port = open(spec, interface, Frames::Rdma, Some(ip))?;
     port.set_groups(&neighbor::multicast_macs(ip))?;
     Ok(port)
 }
 
-fn open(spec: &DeviceSpec, name: &str, frames: Frames) -> Result<PacketPort, Error> {
+fn open(spec: &DeviceSpec, name: &str, frames: Frames, host: Option<IpAddr>) -> Result<PacketPort, Error> {
     let interface = Interface::find(name)?;
     let own = interface.mac();
     let is_own = spec.mac.is_none_or(|mac| own.as_ref().is_ok_and(|own| *own == mac));
     let mac = spec.mac.map_or(own, Ok)?;
     let mtu = mtu_within(name, spec.mtu, interface.mtu()?, MTU_MAX)?;
     let promiscuous = frames == Frames::All || !is_own;
-    let config = Config { max_frame: mtu + FRAME_OVERHEAD, frames, promiscuous };
+    let config = Config { max_frame: mtu + FRAME_OVERHEAD, frames, promiscuous, host };
     Ok(PacketPort::open(interface, &config, mac)?)
 }

@@ -18,9 +18,9 @@ pub enum Frames {
     Rdma,
 }
 
-const UDP_PORT_ROCEV2: u32 = 4791;
+pub(crate) const UDP_PORT_ROCEV2: u32 = 4791;
 const ETHERTYPE_AT: u32 = 12;
-const IPV4_AT: u32 = 14;
+pub(crate) const IPV4_AT: u32 = 14;
 /// Next header of an IPv6 header, and what follows the header.
 const IPV6_NEXT_AT: u32 = 14 + 6;
 const IPV6_UDP_AT: u32 = 14 + 40;

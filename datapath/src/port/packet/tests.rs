@@ -5,6 +5,7 @@ use super::*;
 use crate::port::test_pair::{self, assert_intact, deliver, queue, receive, within};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -40,9 +41,15 @@ fn ip(line: &str) {
 }
 
 fn open_for(name: &str, mtu: u16, frames: Frames) -> PacketPort {
+    open_as(None, name, mtu, frames)
+}
+
+/// As the port of the host with this address.
+fn open_as(host: Option<IpAddr>, name: &str, mtu: u16, frames: Frames) -> PacketPort {
     let interface = Interface::find(name).expect("it was made");
     let mac = interface.mac().expect("Ethernet");
-    let config = Config { max_frame: mtu + FRAME_OVERHEAD, frames, promiscuous: frames == Frames::All };
+    let promiscuous = frames == Frames::All;
+    let config = Config { max_frame: mtu + FRAME_OVERHEAD, frames, promiscuous, host };
     PacketPort::open(interface, &config, mac).expect("root may")
 }
 
@@ -225,6 +232,70 @@ fn a_port_of_an_engine_hears_what_an_engine_understands() {
     });
 }
 
+/// Of an address that is the kernel's as well, a host's port alone gets the RoCEv2 packets, as long
+/// as it is open (docs/adr/0088). Without the host's address the kernel gets them, too.
+#[test]
+fn the_kernel_does_not_get_a_hosts_packets() {
+    const ADDRESS: [u8; 4] = [10, 9, 0, 1];
+    with_veth(|| {
+        ip("addr add 10.9.0.1/24 dev right");
+        let kernels = UdpSocket::bind((Ipv4Addr::from(ADDRESS), 4791)).expect("nobody else's");
+        kernels.set_nonblocking(true).expect("a socket");
+        let to_mac = Interface::find("right").and_then(|right| right.mac()).expect("Ethernet");
+        let udp_to = |port: u16| {
+            let mut frame = vec![0; 60];
+            frame[..6].copy_from_slice(&to_mac);
+            frame[12..14].copy_from_slice(&[0x08, 0x00]);
+            frame[14..26].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+            frame[26..34].copy_from_slice(&[10, 9, 0, 2, 10, 9, 0, 1]);
+            let words = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+            let sum: u32 = words.sum();
+            frame[24..26].copy_from_slice(&(!((sum & 0xFFFF) + (sum >> 16))).to_be_bytes()[2..]);
+            frame[36..38].copy_from_slice(&port.to_be_bytes());
+            frame[38..40].copy_from_slice(&26_u16.to_be_bytes());
+            frame
+        };
+        let others = UdpSocket::bind((Ipv4Addr::from(ADDRESS), 4790)).expect("nobody else's");
+        others.set_nonblocking(true).expect("a socket");
+        let (mut left, _) = ends();
+        // Both have been through the kernel when its own is there.
+        let send_both = |left: &mut PacketPort| {
+            send(left, &udp_to(4791));
+            send(left, &udp_to(4790));
+            within("the kernel's own", || others.recv(&mut [0; 64]).is_ok());
+        };
+        let kernel_has_it = || kernels.recv(&mut [0; 64]).is_ok();
+        send_both(&mut left);
+        within("nobody minds", kernel_has_it);
+        let without = open_for("right", MTU, Frames::Rdma);
+        send_both(&mut left);
+        within("the port has no host", kernel_has_it);
+        drop(without);
+        let mut right = open_as(Some(ADDRESS.into()), "right", MTU, Frames::Rdma);
+        for _ in 0..2 {
+            send_both(&mut left);
+            within("the port's", || receive(&mut right) == [udp_to(4791)]);
+        }
+        if kernel_has_it() {
+            assert!(is_older_than_6_6(), "the port has a host");
+            println!("skipped: the kernel is older than 6.6");
+            return;
+        }
+        drop(right);
+        // The program goes when the kernel has time for it.
+        within("the port is closed", || {
+            send_both(&mut left);
+            kernel_has_it()
+        });
+    });
+}
+
+fn is_older_than_6_6() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) < (Some(6), Some(6))
+}
+
 #[test]
 fn an_interface_that_is_down_or_without_a_peer_says_so_and_comes_back() {
     with_ends(|mut left, mut right| {
@@ -241,8 +312,11 @@ fn an_interface_that_is_down_or_without_a_peer_says_so_and_comes_back() {
         left.tx_flush();
         let stats = left.stats();
         assert_eq!((stats.tx_frames, stats.tx_dropped, left.tx_waiting()), (0, 2, Some(0)));
-        right.look();
-        assert!(matches!(right.link_down(), Some(LinkDown::NoCarrier(why)) if why.contains("no carrier")));
+        // The other end of the cable hears of it a little later.
+        within("no carrier", || {
+            right.look();
+            matches!(right.link_down(), Some(LinkDown::NoCarrier(why)) if why.contains("no carrier"))
+        });
         // A wait for frames ends, once, and nothing is left that would end the next one.
         assert!(is_readable(&mut left));
         Interrupt::wait_any(&[&left.rest().interrupt.expect("one")], Duration::ZERO);
