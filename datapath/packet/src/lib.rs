@@ -3,7 +3,7 @@
 //! DPDK's driver copies each frame from that memory into a buffer of its own, and back. Here the
 //! shared memory itself is lent: a received frame is read where the kernel put it, and a frame to
 //! send is built where the kernel reads it (docs/adr/0078). It needs no DPDK, and no privilege but
-//! `CAP_NET_RAW`. With more, it keeps the kernel from looking at our packets in vain (docs/adr/0088).
+//! `CAP_NET_RAW`. With more, it spares the kernel the packets of its host (docs/adr/0088).
 //!
 //! | type | is |
 //! |---|---|
