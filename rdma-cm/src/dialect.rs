@@ -53,8 +53,8 @@ impl Options {
         (VENDOR_ID, VERSION << 28 | SACK_BITMAP | strict | window | ACK_FREQUENCY << 8 | takes_1408 | mtu)
     }
 
-    /// What [`to_ece`](Self::to_ece) made, but that `takes_1408` is only told of a path MTU of 1408
-    /// or more. `None` for other vendors, versions, and numbers that cannot be.
+    /// What [`to_ece`](Self::to_ece) made, except that `takes_1408` is sent only with a path MTU of
+    /// 1408 or more. `None` for other vendors, versions, and numbers that cannot be.
     #[must_use]
     pub fn from_ece(vendor_id: u32, attr_mod: u32) -> Option<Self> {
         if vendor_id != VENDOR_ID || attr_mod >> 28 != VERSION {

@@ -2,10 +2,9 @@
 
 use crate::error::Error;
 use crate::spec::{DeviceSpec, MTU_MAX, Transport};
-use core::net::IpAddr;
 use datapath::neighbor;
 use datapath::port::Port as _;
-use datapath::port::packet::{Config, Frames, Interface, PacketPort, mtu_within};
+use datapath::port::packet::{Config, Frames, Host, Interface, PacketPort, mtu_within};
 use memif::FRAME_OVERHEAD;
 
 /// Opens the interface of the kernel's that `spec` names by the driver that needs no DPDK, whatever
@@ -25,15 +24,17 @@ pub fn open_packet(spec: &DeviceSpec) -> Result<PacketPort, Error> {
     }
 }
 
-/// Opens the interface as the port of an engine, which leaves other programs' frames alone.
-pub fn engine_port(spec: &DeviceSpec, interface: &str) -> Result<PacketPort, Error> {
+/// Opens the interface as the port of an engine, which leaves other programs' frames alone. Unless
+/// the kernel's IP stack is to see those of the engine, too, it is spared them where that can be.
+pub fn engine_port(spec: &DeviceSpec, interface: &str, stack_sees: bool) -> Result<PacketPort, Error> {
     let ip = spec.ip_or_default()?;
-    let mut port = open(spec, interface, Frames::Rdma, Some(ip))?;
+    let host = (!stack_sees).then_some(Host { ip, vlan: spec.vlan });
+    let mut port = open(spec, interface, Frames::Rdma, host)?;
     port.set_groups(&neighbor::multicast_macs(ip))?;
     Ok(port)
 }
 
-fn open(spec: &DeviceSpec, name: &str, frames: Frames, host: Option<IpAddr>) -> Result<PacketPort, Error> {
+fn open(spec: &DeviceSpec, name: &str, frames: Frames, host: Option<Host>) -> Result<PacketPort, Error> {
     let interface = Interface::find(name)?;
     let own = interface.mac();
     let is_own = spec.mac.is_none_or(|mac| own.as_ref().is_ok_and(|own| *own == mac));

@@ -89,6 +89,8 @@ pub enum Transport {
         interface: String,
         /// What moves its frames.
         driver: PortDriver,
+        /// The kernel's IP stack sees the packets to the device, too.
+        stack_sees: bool,
     },
     /// An interface of the kernel's, through an XDP socket.
     AfXdp {
@@ -157,6 +159,7 @@ pub enum Hugepages {
 /// |---|---|---|
 /// | `role` | `server`, `client`; `memif` only | [`DeviceSpec::or_role`], else an error when opened |
 /// | `driver` | `native`: packets are built and read in the memory itself that is shared with the peer or the kernel, without DPDK; `dpdk`: DPDK's driver copies them; `memif` and `af_packet` only | `native` |
+/// | `stack` | `spared`: where the system allows it, the kernel's IP stack does not get `RoCEv2` packets to the device (`CAP_BPF` and `CAP_NET_ADMIN`, Linux 6.6; `driver=native`); `sees`: it does; `af_packet` only | `spared` |
 /// | `ip` | IPv4 or IPv6 address of the device | 10.77.0.1 for a server, 10.77.0.2 for a client, 10.77.0.N for the Nth of a segment; what a pool has free, which can be asked for one; must be given for an interface and a NIC |
 /// | `mac` | Ethernet address | 02:00 and the last four bytes of a given `ip`, so that hosts on a switch differ; else 02:00:00:00:00:01, 02:00:00:00:00:02; ending in N on a segment; that of the interface or NIC |
 /// | `mtu` | 348..=9216: longest IP packet in bytes, **the same at both ends** of a `memif` and on a segment | 4590; that of the interface or NIC |

@@ -10,6 +10,7 @@
 //! | [`PacketSocket`] | an interface that is open: a queue of frames each way |
 //! | [`Sender`], [`Receiver`] | those queues |
 //! | [`Frames`] | which of the interface's frames come |
+//! | [`Host`] | whose packets are for the socket alone |
 //! | [`Interface`] | an interface: its address, its MTU, its link |
 //! | [`NoLink`] | why frames cannot pass it |
 //!
@@ -32,6 +33,7 @@ mod socket;
 
 pub use error::{Error, NoLink};
 pub use filter::Frames;
+pub use ingress::Host;
 pub use interface::{Interface, mtu_within};
 pub use receiver::Receiver;
 pub use sender::{Flushed, Sender};
@@ -41,7 +43,6 @@ use layout::{Layout, RECEIVED_AT, RESERVE, SENT_AT};
 use ring::Ring;
 use socket::Socket;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Frames that may wait to be received. With more of them, the memory that each burst goes through
@@ -62,10 +63,9 @@ pub struct Config {
     pub frames: Frames,
     /// The interface takes in frames for every address, and not for its own only.
     pub promiscuous: bool,
-    /// The IP address whose `RoCEv2` packets are for this socket alone: the kernel's own IP stack
-    /// does not get them where the system allows that (`CAP_BPF` and `CAP_NET_ADMIN`, Linux 6.6),
-    /// which spares a third of the time.
-    pub host: Option<IpAddr>,
+    /// The host whose `RoCEv2` packets are for this socket alone: the kernel's own IP stack does
+    /// not get them, where the system allows that (`CAP_BPF` and `CAP_NET_ADMIN`, Linux 6.6).
+    pub host: Option<Host>,
 }
 
 /// An interface that is open.
@@ -78,8 +78,8 @@ pub struct PacketSocket {
     interface: Interface,
     /// The one that receives; `tx` has another one.
     socket: Socket,
-    /// None where the system does not allow it: the kernel's own stack then drops the packets.
-    _ingress: Option<Ingress>,
+    /// What keeps the host's packets from the kernel's stack, or why that gets them, too.
+    ingress: Option<io::Result<Ingress>>,
 }
 
 impl PacketSocket {
@@ -98,13 +98,13 @@ impl PacketSocket {
         // One of no protocol receives nothing.
         kernel.may("the interface", sender.bind(interface.index(), 0))?;
         kernel.may("the interface", receiver.bind(interface.index(), libc::ETH_P_ALL))?;
-        let ingress = config.host.and_then(|ip| Ingress::attach(interface.index(), ip).ok());
+        let ingress = config.host.map(|host| Ingress::attach(interface.index(), host));
         Ok(Self {
             rx: Receiver::new(rx, config.max_frame),
             tx: Sender::new(sender, tx, config.max_frame),
             interface,
             socket: receiver,
-            _ingress: ingress,
+            ingress,
         })
     }
 
@@ -117,6 +117,17 @@ impl PacketSocket {
     /// The interface, to join groups.
     pub const fn interface_mut(&mut self) -> &mut Interface {
         &mut self.interface
+    }
+
+    /// Why the kernel's IP stack gets the host's packets, too; `None` if it does not, or may.
+    pub fn refusal(&self) -> Option<&io::Error> {
+        self.ingress.as_ref().and_then(|ingress| ingress.as_ref().err())
+    }
+
+    /// Lets the kernel's IP stack have the host's packets again, as when the interface is another
+    /// network's now.
+    pub fn let_go(&mut self) {
+        self.ingress = None;
     }
 
     /// Frames that found the ring full since the last call.

@@ -10,7 +10,7 @@ mod tests;
 use std::cell::Cell;
 use std::os::fd::AsFd as _;
 
-pub use ::packet::{Config, Error, Frames, Interface, mtu_within};
+pub use ::packet::{Config, Error, Frames, Host, Interface, mtu_within};
 use ::packet::{NoLink, PacketSocket};
 use memif::FRAME_OVERHEAD;
 
@@ -83,6 +83,10 @@ impl PacketPort {
         self.no_link = interface.no_link();
         if let Ok(mtu) = interface.mtu() {
             self.sendable = mtu as usize + usize::from(FRAME_OVERHEAD);
+        }
+        if matches!(self.no_link, Some(NoLink::Gone { .. })) {
+            // It may be in another namespace, with the program still there.
+            self.socket.let_go();
         }
     }
 }

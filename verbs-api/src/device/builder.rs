@@ -138,8 +138,8 @@ impl DeviceBuilder {
             let port = crate::native_memif::open(spec, path)?;
             return builder.with_faults(port, EngineConfig { ip: spec.ip_or_default()?, ..config }, spec);
         }
-        if let Transport::AfPacket { interface, driver: PortDriver::Native } = &spec.transport {
-            let port = crate::native_packet::engine_port(spec, interface)?;
+        if let Transport::AfPacket { interface, driver: PortDriver::Native, stack_sees } = &spec.transport {
+            let port = crate::native_packet::engine_port(spec, interface, *stack_sees)?;
             return builder.with_faults(port, EngineConfig { ip: spec.ip_or_default()?, ..config }, spec);
         }
         builder.open_dpdk(spec, config)

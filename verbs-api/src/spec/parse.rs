@@ -30,10 +30,10 @@ macro_rules! keys {
 const KEYS: Keys =
     keys!("device", "ip=10.77.0.1", ["ip", "mac", "mtu", "vlan", "engines"], ["hugepages", "memory"]);
 /// Those of an interface through a packet socket.
-const PACKET_KEYS: Keys = keys!(
+pub const PACKET_KEYS: Keys = keys!(
     "device",
     "ip=192.168.7.1",
-    ["driver", "ip", "mac", "mtu", "vlan", "engines"],
+    ["driver", "stack", "ip", "mac", "mtu", "vlan", "engines"],
     ["hugepages", "memory"]
 );
 /// Those of a memif device: all that there are.
@@ -135,9 +135,11 @@ fn transport(scheme: &'static str, name: &str) -> Result<Transport, SpecError> {
         "memif" => Transport::Memif { path: name.into(), role: None, driver: PortDriver::Native },
         "vhost" => Transport::Vhost { path: name.into() },
         "virtio" => Transport::Virtio { path: name.into() },
-        "af_packet" => {
-            Transport::AfPacket { interface: interface(name).map_err(fails)?, driver: PortDriver::Native }
-        }
+        "af_packet" => Transport::AfPacket {
+            interface: interface(name).map_err(fails)?,
+            driver: PortDriver::Native,
+            stack_sees: false,
+        },
         "af_xdp" => Transport::AfXdp { interface: interface(name).map_err(fails)? },
         "sim" => Transport::Sim { segment: name.to_owned() },
         "pool" => Transport::Pool { socket: name.into() },
@@ -187,6 +189,16 @@ impl DeviceSpec {
                     &mut self.transport
                 {
                     *driver = given;
+                }
+            }
+            "stack" => {
+                let given = match value {
+                    "spared" => false,
+                    "sees" => true,
+                    _ => return Err("spared or sees"),
+                };
+                if let Transport::AfPacket { stack_sees, .. } = &mut self.transport {
+                    *stack_sees = given;
                 }
             }
             "ip" => self.ip = Some(parse_ip(value).ok_or("a host's IPv4 or IPv6 address, as in 10.77.0.1")?),
@@ -278,7 +290,8 @@ fn parse_hugepages(value: &str) -> Option<Hugepages> {
 }
 
 fn parse_ip(value: &str) -> Option<IpAddr> {
-    let ip: IpAddr = value.parse().ok()?;
+    // IPv4 that is mapped to IPv6 is IPv4: packets to it are.
+    let ip = value.parse::<IpAddr>().ok()?.to_canonical();
     let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
     (!ip.is_unspecified() && !ip.is_multicast() && !broadcast).then_some(ip)
 }

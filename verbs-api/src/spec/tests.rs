@@ -47,7 +47,12 @@ fn an_interface_keeps_its_addresses_and_must_be_told_its_ip() {
         assert_eq!(error.to_string(), expected);
     }
     let spec = parse("af_packet:eth1,ip=192.168.7.1,mac=02:00:00:00:00:09");
-    assert_eq!(spec.transport, Transport::AfPacket { interface: "eth1".into(), driver: PortDriver::Native });
+    let packet =
+        |stack_sees| Transport::AfPacket { interface: "eth1".into(), driver: PortDriver::Native, stack_sees };
+    assert_eq!(spec.transport, packet(false));
+    for (stack, sees) in [("spared", false), ("sees", true)] {
+        assert_eq!(parse(&format!("af_packet:eth1,stack={stack}")).transport, packet(sees));
+    }
     assert_eq!(spec.ip_or_default().expect("given").to_string(), "192.168.7.1");
     assert_eq!(spec.mac_or_default(), Ok(Some([2, 0, 0, 0, 0, 9])));
 }
@@ -125,9 +130,14 @@ fn every_key_is_taken() {
 }
 
 #[test]
+fn ipv4_mapped_to_ipv6_is_ipv4() {
+    assert_eq!(parse("sim:a,ip=::ffff:10.0.0.9").ip, "10.0.0.9".parse().ok());
+}
+
+#[test]
 fn every_key_is_in_the_documents() {
     let ports = include_str!("../../../docs/ports.md");
-    for key in parse::MEMIF_KEYS.names {
+    for key in [parse::MEMIF_KEYS, parse::PACKET_KEYS].iter().flat_map(|keys| keys.names) {
         assert!(ports.contains(&format!("\n| `{key}=` | ")), "docs/ports.md lacks {key}");
     }
 }
@@ -155,6 +165,8 @@ fn an_error_names_the_key_and_what_is_allowed() {
         ("pool:", "pool: names no socket of a `srnic switch --pool SOCKET`"),
         ("pool:/run/p,role=client", "unknown pool key `role`; keys are ip, mac"),
         ("pool:/run/p,driver=dpdk", "unknown pool key `driver`"),
+        ("af_packet:eth1,stack=on", "`stack=on`: stack must be spared or sees"),
+        ("memif:/a,stack=sees", "unknown device key `stack`"),
         ("af_packet:", "af_packet: names no interface; give it, as in af_packet:eth1,ip=192.168.7.1"),
         ("af_xdp:an interface", "af_xdp:an interface: this cannot be an interface; `ip link` lists those"),
         ("af_packet:sixteen-letters.", "af_packet:sixteen-letters.: this cannot be an interface"),
