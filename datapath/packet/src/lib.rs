@@ -124,10 +124,14 @@ impl PacketSocket {
         self.ingress.as_ref().and_then(|ingress| ingress.as_ref().err())
     }
 
-    /// Lets the kernel's IP stack have the host's packets again, as when the interface is another
-    /// network's now.
-    pub fn let_go(&mut self) {
-        self.ingress = None;
+    /// Why frames cannot pass; `None` if they can. The kernel's IP stack has the host's packets
+    /// again once the interface is gone: it may be another namespace's.
+    pub fn no_link(&mut self) -> Option<NoLink> {
+        let no_link = self.interface.no_link();
+        if matches!(no_link, Some(NoLink::Gone { .. })) {
+            self.ingress = None;
+        }
+        no_link
     }
 
     /// Frames that found the ring full since the last call.

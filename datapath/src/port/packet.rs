@@ -79,14 +79,9 @@ impl PacketPort {
     #[cold]
     fn look(&mut self) {
         self.looked_at = self.now;
-        let interface = self.socket.interface();
-        self.no_link = interface.no_link();
-        if let Ok(mtu) = interface.mtu() {
+        self.no_link = self.socket.no_link();
+        if let Ok(mtu) = self.socket.interface().mtu() {
             self.sendable = mtu as usize + usize::from(FRAME_OVERHEAD);
-        }
-        if matches!(self.no_link, Some(NoLink::Gone { .. })) {
-            // It may be in another namespace, with the program still there.
-            self.socket.let_go();
         }
     }
 }

@@ -238,10 +238,11 @@ impl FaultConfig {
 
 fn probability(value: &str) -> Result<Probability, &'static str> {
     let (number, scale) = value.strip_suffix('%').map_or((value, 1.0), |percent| (percent, 100.0));
-    // A bare 1 could be either, and a bare 0 is.
-    let is_plain = value.ends_with('%') || value.contains('.') || value == "0";
-    let ratio = number.parse::<f64>().ok().filter(|_| is_plain);
-    ratio.and_then(|ratio| Probability::from_ratio(ratio / scale)).ok_or(PROBABILITY)
+    // A bare 1 could be either; a bare 0 is.
+    if !value.contains(['%', '.']) && value != "0" {
+        return Err(PROBABILITY);
+    }
+    number.parse::<f64>().ok().and_then(|number| Probability::from_ratio(number / scale)).ok_or(PROBABILITY)
 }
 
 fn count(value: &str) -> Result<u32, &'static str> {
