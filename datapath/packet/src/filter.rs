@@ -19,11 +19,11 @@ pub enum Frames {
 }
 
 pub(crate) const UDP_PORT_ROCEV2: u32 = 4791;
-const ETHERTYPE_AT: u32 = 12;
+pub(crate) const ETHERTYPE_AT: u32 = 12;
 pub(crate) const IPV4_AT: u32 = 14;
 /// Next header of an IPv6 header, and what follows the header.
-const IPV6_NEXT_AT: u32 = 14 + 6;
-const IPV6_UDP_AT: u32 = 14 + 40;
+pub(crate) const IPV6_NEXT_AT: u32 = 14 + 6;
+pub(crate) const IPV6_UDP_AT: u32 = 14 + 40;
 /// All of a frame.
 const TAKE: u32 = u32::MAX;
 /// Where a program finds whether this host sends the frame.

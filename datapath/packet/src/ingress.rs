@@ -5,7 +5,7 @@
 //! A program at the ingress of the interface (`tcx`, Linux 6.6) drops them. Packet sockets of all
 //! protocols at this interface, ours and that of `tcpdump`, get them before it does.
 
-use crate::filter::{IPV4_AT, UDP_PORT_ROCEV2};
+use crate::filter::{ETHERTYPE_AT, IPV4_AT, IPV6_NEXT_AT, IPV6_UDP_AT, UDP_PORT_ROCEV2};
 use crate::socket::check;
 use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JMP, BPF_LD, BPF_W, c_int, c_long};
 use std::io;
@@ -45,7 +45,8 @@ const VLAN_ID: i32 = 0xFFF;
 const VERSION_AND_LENGTH: i32 = 0x45;
 /// "More fragments", and where in the packet this one lies.
 const FRAGMENT: i32 = 0x3FFF;
-const IPV6_AT: u32 = 14;
+/// The address that an IPv6 packet goes to.
+const IPV6_TO_AT: u32 = 14 + 24;
 
 /// A host, as packets to it are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -208,7 +209,7 @@ fn program(host: Host) -> Vec<Instruction> {
     let of_family = match host.ip {
         IpAddr::V4(ip) => vec![
             Look::known(LEN, JUMP_IF_BELOW, 14 + 20 + 8),
-            Look::at(BPF_H, 12, libc::ETH_P_IP),
+            Look::at(BPF_H, ETHERTYPE_AT, libc::ETH_P_IP),
             Look::at(BPF_B, IPV4_AT, VERSION_AND_LENGTH),
             Look::at(BPF_W, IPV4_AT + 16, i32::from_be_bytes(ip.octets())),
             Look::at(BPF_B, IPV4_AT + 9, udp),
@@ -218,15 +219,15 @@ fn program(host: Host) -> Vec<Instruction> {
         IpAddr::V6(ip) => {
             let bytes = ip.octets();
             let words = bytes.as_chunks().0.iter().map(|word| i32::from_be_bytes(*word));
-            let address = (IPV6_AT + 24..).step_by(4).zip(words);
+            let address = (IPV6_TO_AT..).step_by(4).zip(words);
             [
                 Look::known(LEN, JUMP_IF_BELOW, 14 + 40 + 8),
-                Look::at(BPF_H, 12, libc::ETH_P_IPV6),
-                Look::at(BPF_B, IPV6_AT + 6, udp),
+                Look::at(BPF_H, ETHERTYPE_AT, libc::ETH_P_IPV6),
+                Look::at(BPF_B, IPV6_NEXT_AT, udp),
             ]
             .into_iter()
             .chain(address.map(|(at, word)| Look::at(BPF_W, at, word)))
-            .chain([Look::at(BPF_H, IPV6_AT + 40 + 2, port)])
+            .chain([Look::at(BPF_H, IPV6_UDP_AT + 2, port)])
             .collect()
         }
     };

@@ -30,10 +30,10 @@ struct Row {
 }
 
 const ROWS: [Row; 9] = [
-    perftest("ib_write_bw", "-F -x 0 -n 500", Some(18_515)),
-    perftest("ib_write_bw", "-F -x 0 -n 500 -R", None),
-    perftest("ib_send_lat", "-F -x 0 -a -n 30", Some(18_515)),
-    perftest("ib_read_bw", "-F -x 0 -n 200 -q 4", Some(18_515)),
+    like_perftest("ib_write_bw", "-F -x 0 -n 500", Some(18_515)),
+    like_perftest("ib_write_bw", "-F -x 0 -n 500 -R", None),
+    like_perftest("ib_send_lat", "-F -x 0 -a -n 30", Some(18_515)),
+    like_perftest("ib_read_bw", "-F -x 0 -n 200 -q 4", Some(18_515)),
     Row {
         program: "ibv_ud_pingpong",
         options: "-g 0 -e -c -s 1024",
@@ -41,26 +41,14 @@ const ROWS: [Row; 9] = [
         port: Some(18_515),
         repairs: false,
     },
-    perftest("ucx_perftest", "-t tag_bw -n 500 -s 65536", Some(13_337)),
-    perftest("fi_pingpong", "-p verbs;ofi_rxm -e rdm -I 50", Some(47_592)),
-    Row {
-        program: "rstream",
-        options: "-T v -S 4096 -C 500",
-        client: "-s {server}",
-        port: None,
-        repairs: true,
-    },
-    Row {
-        program: "ucmatose",
-        options: "-c 10 -C 20 -S 5000",
-        client: "-s {server}",
-        port: None,
-        repairs: true,
-    },
+    like_perftest("ucx_perftest", "-t tag_bw -n 500 -s 65536", Some(13_337)),
+    like_perftest("fi_pingpong", "-p verbs;ofi_rxm -e rdm -I 50", Some(47_592)),
+    Row { client: "-s {server}", ..like_perftest("rstream", "-T v -S 4096 -C 500", None) },
+    Row { client: "-s {server}", ..like_perftest("ucmatose", "-c 10 -C 20 -S 5000", None) },
 ];
 
 /// One whose client is given the server's address alone, and that repairs losses.
-const fn perftest(program: &'static str, options: &'static str, port: Option<u16>) -> Row {
+const fn like_perftest(program: &'static str, options: &'static str, port: Option<u16>) -> Row {
     Row { program, options, client: "{server}", port, repairs: true }
 }
 

@@ -134,10 +134,10 @@ impl Book {
 
     fn length(&mut self, record: &Record, pmtu: Option<u32>) {
         let full = pmtu.unwrap_or(Pmtu::B4096.bytes());
-        let dialect = if record.is_srnic() { &Pmtu::ALL[..] } else { &Pmtu::PLAIN };
+        let of_dialect = |pmtu: Pmtu| pmtu.in_dialect(record.headers.mode) == pmtu;
         let right = match record.headers.bth.opcode.position() {
             Position::First | Position::Middle => {
-                record.payload == full && dialect.iter().any(|pmtu| pmtu.bytes() == full)
+                record.payload == full && Pmtu::from_bytes(full).is_some_and(of_dialect)
             }
             Position::Last => (1..=full).contains(&record.payload),
             Position::Only => record.payload <= full || record.transport() == Transport::Ud,
