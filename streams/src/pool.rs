@@ -60,17 +60,20 @@ struct Shelf {
     open: BTreeSet<usize>,
     /// Those of which nobody has a chunk.
     unused: BTreeSet<usize>,
+    /// The fewest of these that there were since the last [`Pool::trim`].
+    spare: usize,
 }
 
 impl Shelf {
     const fn new(cut: Cut) -> Self {
-        Self { cut, slabs: 0, open: BTreeSet::new(), unused: BTreeSet::new() }
+        Self { cut, slabs: 0, open: BTreeSet::new(), unused: BTreeSet::new(), spare: 0 }
     }
 
     /// What is known of a slab that has so many free chunks now.
     fn note(&mut self, slab: usize, free: usize) {
         set(&mut self.open, slab, free > 0);
         set(&mut self.unused, slab, free == self.cut.chunks);
+        self.spare = self.spare.min(self.unused.len());
     }
 }
 
@@ -82,8 +85,8 @@ fn set(of: &mut BTreeSet<usize>, slab: usize, is_in: bool) {
     }
 }
 
-/// Slabs that are registered once. A slab that is free as a whole goes when another of its size is,
-/// too.
+/// Slabs that are registered once. They go when nobody has used them for a while
+/// ([`trim`](Self::trim)), or when chunks of the other size need the memory.
 pub struct Pool {
     domain: ProtectionDomain,
     small: Shelf,
@@ -141,7 +144,8 @@ impl Pool {
 
     /// Returns `true` if there is no small chunk and can be none before one comes back.
     pub fn is_exhausted(&self) -> bool {
-        self.small.open.is_empty() && !self.may_grow(Size::Small)
+        let unused = self.large.unused.len() * self.large.cut.slab_bytes();
+        self.small.open.is_empty() && !self.may_grow(Size::Small, unused)
     }
 
     /// A small chunk.
@@ -169,17 +173,21 @@ impl Pool {
         Ok(Chunk { slab: u32::try_from(at).unwrap_or(u32::MAX), index })
     }
 
-    fn may_grow(&self, size: Size) -> bool {
+    /// Returns `true` if there may be another slab of this size once `unused` bytes have gone.
+    fn may_grow(&self, size: Size, unused: usize) -> bool {
         let Shelf { cut, slabs, .. } = self.shelf(size);
-        *slabs < cut.slabs_max && self.memory + cut.slab_bytes() <= self.memory_max
+        *slabs < cut.slabs_max && self.memory - unused + cut.slab_bytes() <= self.memory_max
     }
 
     fn grow(&mut self, size: Size) -> Result<usize, Setup> {
-        if size == Size::Small && !self.may_grow(size) {
-            self.shrink();
-        }
-        if !self.may_grow(size) {
-            return Err(Setup::PoolFull { max: self.memory_max });
+        let other = match size {
+            Size::Small => Size::Large,
+            Size::Large => Size::Small,
+        };
+        while !self.may_grow(size, 0) {
+            let unused = self.shelf(other).unused.first().copied();
+            let unused = unused.filter(|_| self.shelf(size).slabs < self.cut(size).slabs_max);
+            self.discard(unused.ok_or(Setup::PoolFull { max: self.memory_max })?);
         }
         let cut = self.cut(size);
         let access = Access::LOCAL_WRITE | Access::MW_BIND;
@@ -200,10 +208,17 @@ impl Pool {
         Ok(at)
     }
 
-    /// Lets go of the slabs of large chunks that nobody uses.
-    fn shrink(&mut self) {
-        while let Some(at) = self.large.unused.first().copied() {
-            self.discard(at);
+    /// Lets go of the slabs that nobody has used since the last call, but for one of each size.
+    pub fn trim(&mut self) {
+        for size in [Size::Small, Size::Large] {
+            for _ in 1..self.shelf(size).spare {
+                // The one that is used last: chunks are taken from the first slab.
+                if let Some(at) = self.shelf(size).unused.last().copied() {
+                    self.discard(at);
+                }
+            }
+            let shelf = self.shelf_mut(size);
+            shelf.spare = shelf.unused.len();
         }
     }
 
@@ -223,11 +238,7 @@ impl Pool {
         let Some(Some(slab)) = self.slabs.get_mut(at) else { return };
         slab.free.push(chunk.index);
         let (size, free) = (slab.size, slab.free.len());
-        let shelf = self.shelf_mut(size);
-        shelf.note(at, free);
-        if free == shelf.cut.chunks && shelf.unused.len() > 1 {
-            self.discard(at);
-        }
+        self.shelf_mut(size).note(at, free);
     }
 
     /// The region of a chunk and where the chunk begins in it.
@@ -307,6 +318,14 @@ mod tests {
             assert_eq!(usize::from(byte[0]), at, "chunks overlap");
         }
         chunks.iter().for_each(|chunk| pool.give(*chunk));
+        pool.trim();
+        assert_eq!(pool.memory(), 3 << 20, "all were in use a moment ago");
+        let one = pool.take().expect("a chunk");
+        pool.trim();
+        assert_eq!(pool.memory(), 2 << 20, "one is in use, and one is kept for the next");
+        pool.give(one);
+        pool.trim();
+        pool.trim();
         assert_eq!(pool.memory(), 1 << 20, "one slab is kept");
     }
 
@@ -323,16 +342,40 @@ mod tests {
         let more: Vec<Chunk> = (0..8).map(|_| pool.take().expect("a chunk")).collect();
         assert!(pool.memory() <= 4 << 20);
         small.into_iter().chain(more).for_each(|chunk| pool.give(chunk));
-        assert_eq!(pool.memory(), 1 << 20, "one slab is kept");
+        let large: Vec<Chunk> = (0..4).map(|_| pool.take_of(Size::Large).expect("a chunk")).collect();
+        assert!(pool.memory() <= 4 << 20);
+        large.into_iter().for_each(|chunk| pool.give(chunk));
+        pool.trim();
+        pool.trim();
+        assert_eq!(pool.memory(), 2 << 20, "one slab of each size is kept");
     }
 
     #[test]
     fn registrations_are_flat_once_it_is_warm() {
         let mut pool = pool(8 << 20);
-        for _ in 0..100 {
-            let chunks: Vec<Chunk> = (0..4).map(|_| pool.take().expect("a chunk")).collect();
+        for round in 0..100 {
+            // Now all are free, now three slabs are in use.
+            let chunks: Vec<Chunk> = (0..12).map(|_| pool.take().expect("a chunk")).collect();
             chunks.into_iter().for_each(|chunk| pool.give(chunk));
+            if round % 10 == 0 {
+                pool.trim();
+            }
         }
-        assert_eq!(pool.registrations(), 1);
+        assert_eq!(pool.registrations(), 3);
+    }
+
+    #[test]
+    fn slabs_that_nobody_uses_make_room_for_the_other_size() {
+        let mut pool = pool(2 << 20);
+        let small: Vec<Chunk> = (0..8).map(|_| pool.take().expect("a chunk")).collect();
+        assert!(matches!(pool.take_of(Size::Large), Err(Setup::PoolFull { .. })));
+        small.into_iter().for_each(|chunk| pool.give(chunk));
+        let large = [(); 2].map(|()| pool.take_of(Size::Large).expect("a chunk"));
+        let small: Vec<Chunk> = (0..4).map(|_| pool.take().expect("a chunk")).collect();
+        assert!(pool.is_exhausted());
+        large.into_iter().for_each(|chunk| pool.give(chunk));
+        assert!(!pool.is_exhausted(), "the slab of large chunks may go");
+        pool.take().expect("a chunk");
+        drop(small);
     }
 }

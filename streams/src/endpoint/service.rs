@@ -22,6 +22,8 @@ const LEAVE: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_millis(50);
 /// How often somebody looks for streams in want of another carrier.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long memory that nobody uses is kept for whoever may want it next.
+const KEEP: Duration = Duration::from_secs(1);
 /// How long the last of an endpoint waits for its last bytes to arrive.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -58,7 +60,12 @@ impl Shared {
 
     fn serve(&self) {
         let mut state = self.lock();
+        let mut trimmed = Instant::now();
         while !state.stopping {
+            if trimmed.elapsed() >= KEEP {
+                trimmed = Instant::now();
+                state.pool.trim();
+            }
             if state.polling > 0 {
                 let waited = self.unattended.wait_timeout(state, LEAVE);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
