@@ -27,6 +27,7 @@
 mod buffers;
 mod client;
 mod control;
+mod distance;
 mod endpoint;
 mod error;
 mod heads;
@@ -41,6 +42,7 @@ mod region;
 mod ring;
 mod server;
 pub mod socket;
+mod stage;
 #[cfg(test)]
 mod tests;
 

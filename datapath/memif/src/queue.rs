@@ -1,12 +1,16 @@
 //! Packets one way: buffers of a ring, lent one after the other.
 
 use crate::buffers::{Buffers, of_peer};
+use crate::distance::Distance;
 use crate::error::Refusal;
 use crate::heads::{HEAD_LEN, Heads};
 use crate::interrupt::Interrupt;
 use crate::prefetch;
 use crate::ring::{Desc, Ring};
+use crate::stage::Stage;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Instant;
 
 /// Most packets in one burst.
 pub(crate) const BURST: usize = 32;
@@ -76,6 +80,9 @@ pub struct Sender {
     free: u16,
     /// Region of the buffer lent last.
     region: u16,
+    /// Where long packets are built while the peer is far away.
+    stage: Stage,
+    distance: Distance,
     /// Wakes a peer that sleeps.
     wake: Option<Interrupt>,
     broken: Option<Refusal>,
@@ -83,9 +90,10 @@ pub struct Sender {
 
 impl Sender {
     pub(crate) fn new(ring: Ring, buffers: Buffers, max_len: usize, wake: Option<Interrupt>) -> Self {
+        let max_len = buffers.limit(max_len);
         Self {
             counts: Counts::new(ring, &buffers),
-            max_len: buffers.limit(max_len),
+            max_len,
             buffers,
             expected_len: 0,
             next: 0,
@@ -93,6 +101,8 @@ impl Sender {
             went_round: false,
             free: 0,
             region: 0,
+            stage: Stage::new(max_len),
+            distance: Distance::default(),
             wake,
             broken: None,
         }
@@ -113,6 +123,8 @@ impl Sender {
         if expects {
             ring.prefetch(expected.wrapping_add(PREFETCH_DISTANCE));
         }
+        let is_staged = self.stage.is_for(self.expected_len);
+        let expects = expects && !is_staged;
         let at = match &self.buffers {
             Buffers::Own(own) => {
                 if expects {
@@ -133,20 +145,54 @@ impl Sender {
             self.broken = Some(Refusal::Protocol("a free buffer is too short, or not in its memory"));
             return None;
         };
-        // SAFETY: `max_len` bytes within a region, which `self` keeps mapped. The slot is ours
-        // until the count that hands it over is stored, and is borrowed from `self`, which stores
-        // it. That the peer keeps off it meanwhile is the contract of the protocol (see "Trust" in
-        // the crate's documentation).
+        let at = if is_staged {
+            // SAFETY: the bytes that are lent otherwise, below.
+            unsafe { self.stage.lend(at) }.0
+        } else {
+            at
+        };
+        // SAFETY: `max_len` bytes of the stage, or within a region, which `self` keeps mapped. The
+        // slot is ours until the count that hands it over is stored, and is borrowed from `self`,
+        // which stores it. That the peer keeps off it meanwhile is the contract of the protocol
+        // (see "Trust" in the crate's documentation).
         Some(unsafe { std::slice::from_raw_parts_mut(at, self.max_len) })
     }
 
     /// Looks for free slots.
     fn look(&mut self) -> bool {
-        match self.counts.left(self.next, self.all()) {
+        let left = if self.distance.is_due() { self.measure() } else { self.left() };
+        match left {
             Ok(free) => self.free = free,
             Err(refusal) => self.broken = Some(refusal),
         }
         self.free > 0
+    }
+
+    fn left(&self) -> Result<u16, Refusal> {
+        self.counts.left(self.next, self.all())
+    }
+
+    /// Looks for free slots, and how long the line with the peer's count takes to come. The peer
+    /// has just written it if there are some.
+    #[cold]
+    fn measure(&mut self) -> Result<u16, Refusal> {
+        let begun = Instant::now();
+        let left = self.left();
+        let came = Instant::now();
+        // The line is here now, so that this is what all but its way takes.
+        let _ = black_box(self.left());
+        let rest = came.elapsed();
+        if matches!(left, Ok(1..)) {
+            let is_far = self.distance.note(came.duration_since(begun).saturating_sub(rest));
+            self.set_far(is_far);
+        }
+        left
+    }
+
+    /// From the next packet on, builds long ones for a peer that is far away, or for one that is
+    /// not. None is lent.
+    pub(crate) fn set_far(&mut self, is_far: bool) {
+        self.stage.set_far(is_far);
     }
 
     /// Slots that are ours when both counts are equal: all of a client's ring, none of a server's.
@@ -162,6 +208,9 @@ impl Sender {
     pub fn commit(&mut self, len: usize) {
         assert!(self.free > 0, "no buffer is lent");
         assert!(len <= self.max_len, "a packet of {len} bytes in a buffer of {}", self.max_len);
+        if self.stage.has_packet() {
+            self.stage.leave(len);
+        }
         #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
         self.counts.ring.set_length(self.next, self.region, len as u32);
         self.expected_len = len.min(prefetch::EXPECTED);
@@ -177,6 +226,7 @@ impl Sender {
     pub fn flush(&mut self) -> u16 {
         let count = self.next.wrapping_sub(self.told);
         if count > 0 {
+            self.stage.arrive();
             self.counts.ours().store(self.next, Ordering::Release);
             self.went_round |= self.next < self.told;
             self.told = self.next;
@@ -195,7 +245,7 @@ impl Sender {
         // Slots for which a client has given no buffers yet hold no packets.
         let most = if self.went_round || self.next < self.told { size } else { self.next };
         // A peer that counts nonsense has nothing of ours that it could still take.
-        self.counts.left(self.next, self.all()).map_or(0, |free| (size - free).min(most))
+        self.left().map_or(0, |free| (size - free).min(most))
     }
 
     #[cold]

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 mod apart;
 mod at_once;
+mod far;
 mod interrupts;
 mod queues;
 
