@@ -8,6 +8,9 @@ use verbs_api::{Access, MemoryRegion, MemoryWindow, ProtectionDomain, QueuePair,
 /// Bytes of a slab, as long as a chunk is not longer.
 const SLAB_BYTES: usize = 1 << 20;
 
+/// Slabs of a size that are let go of at once, because nobody uses them.
+const TRIM: usize = 8;
+
 /// A piece of a slab. Whoever has it gives it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk {
@@ -22,6 +25,15 @@ pub enum Size {
     Small,
     /// For one that a peer WRITEs or READs. These have at most half of the memory.
     Large,
+}
+
+impl Size {
+    const fn other(self) -> Self {
+        match self {
+            Self::Small => Self::Large,
+            Self::Large => Self::Small,
+        }
+    }
 }
 
 /// How the slabs of one size are cut.
@@ -85,8 +97,8 @@ fn set(of: &mut BTreeSet<usize>, slab: usize, is_in: bool) {
     }
 }
 
-/// Slabs that are registered once. They go when nobody has used them for a while
-/// ([`trim`](Self::trim)), or when chunks of the other size need the memory.
+/// Slabs that are registered once. All but one of each size go when nobody has used them for a while
+/// ([`trim`](Self::trim)); all may go when chunks of the other size need the memory.
 pub struct Pool {
     domain: ProtectionDomain,
     small: Shelf,
@@ -144,8 +156,7 @@ impl Pool {
 
     /// Returns `true` if there is no small chunk and can be none before one comes back.
     pub fn is_exhausted(&self) -> bool {
-        let unused = self.large.unused.len() * self.large.cut.slab_bytes();
-        self.small.open.is_empty() && !self.may_grow(Size::Small, unused)
+        self.small.open.is_empty() && !self.can_grow(Size::Small)
     }
 
     /// A small chunk.
@@ -179,14 +190,18 @@ impl Pool {
         *slabs < cut.slabs_max && self.memory - unused + cut.slab_bytes() <= self.memory_max
     }
 
+    /// Returns `true` if there can be one, at the cost of unused slabs of the other size.
+    fn can_grow(&self, size: Size) -> bool {
+        let other = self.shelf(size.other());
+        self.may_grow(size, other.unused.len() * other.cut.slab_bytes())
+    }
+
     fn grow(&mut self, size: Size) -> Result<usize, Setup> {
-        let other = match size {
-            Size::Small => Size::Large,
-            Size::Large => Size::Small,
-        };
+        if !self.can_grow(size) {
+            return Err(Setup::PoolFull { max: self.memory_max });
+        }
         while !self.may_grow(size, 0) {
-            let unused = self.shelf(other).unused.first().copied();
-            let unused = unused.filter(|_| self.shelf(size).slabs < self.cut(size).slabs_max);
+            let unused = self.shelf(size.other()).unused.last().copied();
             self.discard(unused.ok_or(Setup::PoolFull { max: self.memory_max })?);
         }
         let cut = self.cut(size);
@@ -208,11 +223,12 @@ impl Pool {
         Ok(at)
     }
 
-    /// Lets go of the slabs that nobody has used since the last call, but for one of each size.
+    /// Lets go of slabs that nobody has used since the last call, but for one of each size, and of a
+    /// few at once only: it takes time.
     pub fn trim(&mut self) {
         for size in [Size::Small, Size::Large] {
-            for _ in 1..self.shelf(size).spare {
-                // The one that is used last: chunks are taken from the first slab.
+            for _ in 1..self.shelf(size).spare.min(1 + TRIM) {
+                // Chunks are taken from the first slab: the last one is wanted last.
                 if let Some(at) = self.shelf(size).unused.last().copied() {
                     self.discard(at);
                 }
@@ -348,6 +364,32 @@ mod tests {
         pool.trim();
         pool.trim();
         assert_eq!(pool.memory(), 2 << 20, "one slab of each size is kept");
+    }
+
+    #[test]
+    fn no_slab_goes_for_one_that_there_is_no_room_for() {
+        let device = Device::open("sim:pool").expect("a device");
+        let mut pool = Pool::new(device.alloc_pd(), 256 << 10, 4 << 20, 8 << 20);
+        let small: Vec<Chunk> = (0..32).map(|_| pool.take().expect("a chunk")).collect();
+        // Three slabs of eight are free, and a large one takes four.
+        small[..12].iter().for_each(|chunk| pool.give(*chunk));
+        assert!(matches!(pool.take_of(Size::Large), Err(Setup::PoolFull { .. })));
+        assert_eq!(pool.memory(), 8 << 20);
+        small[12..16].iter().for_each(|chunk| pool.give(*chunk));
+        pool.take_of(Size::Large).expect("a chunk");
+        assert_eq!((pool.memory(), pool.registrations()), (8 << 20, 9));
+    }
+
+    #[test]
+    fn a_few_slabs_go_at_once() {
+        let mut pool = pool(32 << 20);
+        let chunks: Vec<Chunk> = (0..128).map(|_| pool.take().expect("a chunk")).collect();
+        chunks.into_iter().for_each(|chunk| pool.give(chunk));
+        let memory = [(); 6].map(|()| {
+            pool.trim();
+            pool.memory() >> 20
+        });
+        assert_eq!(memory, [32, 24, 16, 8, 1, 1]);
     }
 
     #[test]

@@ -53,8 +53,7 @@ pub fn dial<T>(
 /// [`Error::Channel`], [`Error::Late`], [`Error::Interrupted`].
 pub(crate) fn tcp(engine: &impl Drive, address: SocketAddr, missing: &'static str) -> Result<TcpStream> {
     let mut trying = None;
-    let nobody =
-        || format!("nobody answers at {address} by TCP: start the other end there, with the same options");
+    let nobody = || nobody(address);
     let obstacle = || engine.link_down().or_else(|| Some(nobody()));
     wait_past(engine, missing, Some(PEER_WAIT), obstacle, || {
         let stream = match trying.take() {
@@ -71,6 +70,13 @@ pub(crate) fn tcp(engine: &impl Drive, address: SocketAddr, missing: &'static st
             Err(source) => Err(Error::Channel { address, doing: "connect", source }),
         }
     })
+}
+
+/// Nobody listens at `address`. A server listens to its own host alone, unless it is told otherwise.
+fn nobody(address: SocketAddr) -> String {
+    let ip = address.ip();
+    let bind = if ip.is_loopback() { String::new() } else { format!(" and --bind {ip}") };
+    format!("nobody answers at {address} by TCP: start the other end there, with the same options{bind}")
 }
 
 /// A connection that may still be under way. It never blocks.
@@ -108,4 +114,16 @@ fn may_come(error: &VerbsError) -> bool {
                 | ConnectionError::Rejected { reason: RejReason::INVALID_SERVICE_ID, .. }
         )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_another_host_is_to_listen_to_others() {
+        let said = |address: &str| nobody(address.parse().expect("an address"));
+        assert!(said("192.0.2.1:18515").ends_with("with the same options and --bind 192.0.2.1"));
+        assert!(said("127.0.0.1:18515").ends_with("with the same options"));
+    }
 }

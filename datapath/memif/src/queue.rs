@@ -1,7 +1,7 @@
 //! Packets one way: buffers of a ring, lent one after the other.
 
 use crate::buffers::{Buffers, of_peer};
-use crate::distance::Distance;
+use crate::distance::{Distance, clock_step};
 use crate::error::Refusal;
 use crate::heads::{HEAD_LEN, Heads};
 use crate::interrupt::Interrupt;
@@ -10,7 +10,7 @@ use crate::ring::{Desc, Ring};
 use crate::stage::Stage;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most packets in one burst.
 pub(crate) const BURST: usize = 32;
@@ -102,7 +102,7 @@ impl Sender {
             free: 0,
             region: 0,
             stage: Stage::new(max_len),
-            distance: Distance::default(),
+            distance: Distance::new(clock_step()),
             wake,
             broken: None,
         }
@@ -145,17 +145,12 @@ impl Sender {
             self.broken = Some(Refusal::Protocol("a free buffer is too short, or not in its memory"));
             return None;
         };
-        let at = if is_staged {
-            // SAFETY: the bytes that are lent otherwise, below.
-            unsafe { self.stage.lend(at) }.0
-        } else {
-            at
-        };
+        let staged = if is_staged { self.stage.lend(at) } else { None };
         // SAFETY: `max_len` bytes of the stage, or within a region, which `self` keeps mapped. The
         // slot is ours until the count that hands it over is stored, and is borrowed from `self`,
         // which stores it. That the peer keeps off it meanwhile is the contract of the protocol
         // (see "Trust" in the crate's documentation).
-        Some(unsafe { std::slice::from_raw_parts_mut(at, self.max_len) })
+        Some(unsafe { std::slice::from_raw_parts_mut(staged.unwrap_or(at), self.max_len) })
     }
 
     /// Looks for free slots.
@@ -172,8 +167,8 @@ impl Sender {
         self.counts.left(self.next, self.all())
     }
 
-    /// Looks for free slots, and how long the line with the peer's count takes to come. The peer
-    /// has just written it if there are some.
+    /// Looks for free slots, and how long the line with the peer's count takes to come. If there are
+    /// some, the peer has written it since the last look.
     #[cold]
     fn measure(&mut self) -> Result<u16, Refusal> {
         let begun = Instant::now();
@@ -183,16 +178,32 @@ impl Sender {
         let _ = black_box(self.left());
         let rest = came.elapsed();
         if matches!(left, Ok(1..)) {
-            let is_far = self.distance.note(came.duration_since(begun).saturating_sub(rest));
-            self.set_far(is_far);
+            self.took(came.duration_since(begun).saturating_sub(rest));
         }
         left
     }
 
-    /// From the next packet on, builds long ones for a peer that is far away, or for one that is
-    /// not. None is lent.
-    pub(crate) fn set_far(&mut self, is_far: bool) {
-        self.stage.set_far(is_far);
+    /// A line took this time to come from the peer. No buffer is lent.
+    fn took(&mut self, time: Duration) {
+        if let Some(is_far) = self.distance.note(time) {
+            self.stage.set_far(is_far);
+        }
+    }
+
+    /// Lines come from afar from now on, or from nearby; none is measured.
+    #[cfg(test)]
+    pub(crate) fn move_peer(&mut self, is_far: bool) {
+        self.distance = Distance::new(Duration::MAX);
+        let time = Duration::from_nanos(if is_far { 170 } else { 30 });
+        // By the mind that it begins with.
+        self.stage.set_far(false);
+        (0..20).for_each(|_| self.took(time));
+    }
+
+    /// Returns `true` if the buffer that is lent is copied past the caches.
+    #[cfg(test)]
+    pub(crate) const fn is_staging(&self) -> bool {
+        self.stage.has_packet()
     }
 
     /// Slots that are ours when both counts are equal: all of a client's ring, none of a server's.
@@ -209,7 +220,9 @@ impl Sender {
         assert!(self.free > 0, "no buffer is lent");
         assert!(len <= self.max_len, "a packet of {len} bytes in a buffer of {}", self.max_len);
         if self.stage.has_packet() {
-            self.stage.leave(len);
+            // SAFETY: there is one, whose length was just looked at; its buffer is that of the slot
+            // that is lent, as `lend` says.
+            unsafe { self.stage.leave(len) };
         }
         #[expect(clippy::cast_possible_truncation, reason = "no buffer is that long")]
         self.counts.ring.set_length(self.next, self.region, len as u32);
@@ -226,7 +239,6 @@ impl Sender {
     pub fn flush(&mut self) -> u16 {
         let count = self.next.wrapping_sub(self.told);
         if count > 0 {
-            self.stage.arrive();
             self.counts.ours().store(self.next, Ordering::Release);
             self.went_round |= self.next < self.told;
             self.told = self.next;

@@ -1,5 +1,5 @@
 //! The port over memif without copies: frames are built where the peer reads them, and read where
-//! it built them.
+//! it built them. (Long ones to a peer on another die are copied there, docs/adr/0089.)
 //!
 //! It needs no DPDK. The wire of a port whose link is down loses what is sent, as a real one does:
 //! it is dropped and counted, so that whoever retransmits sees the loss.

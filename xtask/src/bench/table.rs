@@ -20,9 +20,12 @@ pub fn of_samples<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
     let width = rows.iter().map(|row| row.label.len()).fold(32, usize::max);
     let mut table = format!("{:width$} {:>10} {:>10} {:>10}", "", "median", "min", "max");
     for Row { label, unit, values } in rows {
+        let Some(middle) = median(values) else {
+            let _ = write!(table, "\n{label:width$} {:>10} {:>10} {:>10}", "-", "-", "-");
+            continue;
+        };
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = values.iter().copied().fold(0.0, f64::max);
-        let middle = median(values).unwrap_or(f64::NAN);
         let _ = write!(table, "\n{label:width$} {middle:>10.2} {least:>10.2} {largest:>10.2}  {unit}");
     }
     table
@@ -57,10 +60,12 @@ mod tests {
     #[test]
     fn figures_stand_below_their_titles() {
         let row = Row { label: "raw frames", unit: "Gb/s", values: &[120.0, 100.0, 110.5] };
+        let none = Row { label: "a program that is not here", unit: "Gb/s", values: &[] };
         assert_eq!(
-            of_samples([row].into_iter()),
+            of_samples([row, none].into_iter()),
             "                                     median        min        max\n\
-             raw frames                           110.50     100.00     120.00  Gb/s"
+             raw frames                           110.50     100.00     120.00  Gb/s\n\
+             a program that is not here                -          -          -"
         );
         let Value::Object(keys) = json!({ "bw_vs_raw": 0.5, "none": null }) else { panic!("an object") };
         assert_eq!(

@@ -20,20 +20,22 @@ fn both() -> [Endpoint; 2] {
     [server, client]
 }
 
-/// Lends a buffer, fills `len` bytes of it by `seed`, and commits them.
-fn send(from: &mut Endpoint, seed: u32, len: usize) {
-    let link = from.link().expect("a link");
-    let buffer = link.tx.lend().expect("a free buffer");
-    assert_eq!(buffer.len(), usize::from(LONGEST));
-    // Whatever was there before must not reach the peer.
-    buffer.fill(0xaa);
+/// Lends a buffer, fills `len` bytes of it by `seed`, and commits them. Returns whether it was
+/// staged.
+fn send(from: &mut Endpoint, seed: u8, len: usize) -> bool {
+    let tx = &mut from.link().expect("a link").tx;
+    let lent = tx.lend().expect("a free buffer").as_ptr();
+    // One that is not committed is lent again.
+    let buffer = tx.lend().expect("a free buffer");
+    assert_eq!((buffer.as_ptr(), buffer.len()), (lent, usize::from(LONGEST)));
     bytes(seed, len).zip(buffer).for_each(|(byte, at)| *at = byte);
-    link.tx.commit(len);
+    let is_staged = tx.is_staging();
+    tx.commit(len);
+    is_staged
 }
 
-fn bytes(seed: u32, len: usize) -> impl Iterator<Item = u8> {
-    let [low, ..] = seed.to_le_bytes();
-    (0..251_u8).cycle().map(move |value| value.wrapping_mul(low | 1)).take(len)
+fn bytes(seed: u8, len: usize) -> impl Iterator<Item = u8> {
+    (0..251_u8).cycle().map(move |value| value.wrapping_mul(2 * (seed % 127) + 1)).take(len)
 }
 
 #[test]
@@ -41,21 +43,26 @@ fn packets_of_all_lengths_arrive_while_the_peer_is_now_far_now_near() {
     let lens = [60, 1023, 1024, 1040, 4158, 4160, 64, 4608, 2000, 100];
     for [from, to] in [[0, 1], [1, 0]] {
         let mut ends = both();
-        let mut sent = 0;
-        for round in 0..300_u32 {
-            ends[from].link().expect("a link").tx.set_far(round % 7 > 2);
-            let batch: Vec<(u32, usize)> =
-                (sent..sent + 1 + round % 9).map(|seed| (seed, lens[seed as usize % lens.len()])).collect();
-            sent += 1 + round % 9;
-            batch.iter().for_each(|(seed, len)| send(&mut ends[from], *seed, *len));
-            // A buffer that is lent and not committed is lent again.
-            let link = ends[from].link().expect("a link");
-            let _ = link.tx.lend();
-            assert_eq!(usize::from(link.tx.flush()), batch.len());
+        let (mut sent, mut len_before) = (0, 0);
+        for round in 0..300 {
+            let is_far = round % 7 > 2;
+            ends[from].link().expect("a link").tx.move_peer(is_far);
+            let batch: Vec<usize> = (sent..=sent + round % 9).collect();
+            sent += batch.len();
+            for number in &batch {
+                let len = lens[number % lens.len()];
+                let is_staged = send(&mut ends[from], number.to_le_bytes()[0], len);
+                // It is expected to be as long as the one before.
+                let is_worth_it = is_far && len_before >= 1024;
+                assert_eq!(is_staged, cfg!(target_arch = "x86_64") && is_worth_it);
+                len_before = len;
+            }
+            assert_eq!(usize::from(ends[from].link().expect("a link").tx.flush()), batch.len());
             let link = ends[to].link().expect("a link");
             assert_eq!(link.rx.burst(), (batch.len(), 0));
-            for (index, (seed, len)) in batch.iter().enumerate() {
-                assert!(link.rx.packet(index).iter().copied().eq(bytes(*seed, *len)), "{seed}: {len} bytes");
+            for (index, number) in batch.iter().enumerate() {
+                let expected = bytes(number.to_le_bytes()[0], lens[number % lens.len()]);
+                assert!(link.rx.packet(index).iter().copied().eq(expected), "packet {number}");
             }
             link.rx.release();
         }
