@@ -19,7 +19,7 @@ const PYTHON: &str = "/usr/bin/python3";
 const SOURCE: &str = "rdma-core";
 const VERSION: &str = "44";
 const LIST: &str = "xtask/src/unmodified/pyverbs.txt";
-/// A directory with the tests, in place of Debian's.
+/// A directory that has `tests`, in place of Debian's.
 const VARIABLE: &str = "SRNIC_PYVERBS_TESTS";
 /// Windows are tested in `mr`, shared receive queues in `cqex` and `qpex`.
 const MODULES: [&str; 11] =
@@ -72,8 +72,9 @@ fn lacks() -> Option<String> {
 
 /// The directory that has `tests`, which Debian's source package brings.
 fn tests(scratch: &Path) -> Result<PathBuf> {
-    if let Some(named) = std::env::var_os(VARIABLE) {
-        return Ok(PathBuf::from(named));
+    if let Some(named) = std::env::var_os(VARIABLE).map(PathBuf::from) {
+        let lacks = || Error(format!("{VARIABLE}={}: it has no directory `tests`", named.display()));
+        return if named.join("tests").is_dir() { Ok(named) } else { Err(lacks()) };
     }
     let dir = scratch.join("pyverbs");
     let lists = dir.join("lists");
