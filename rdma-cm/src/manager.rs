@@ -197,6 +197,7 @@ impl Manager {
             qpn: terms.qpn,
             tid,
             listener: None,
+            put_off: 0,
             state: State::ReqSent {
                 retry,
                 terms: *terms,

@@ -160,6 +160,7 @@ impl Manager {
             qpn: 0,
             tid: mad.tid,
             listener: Some(number),
+            put_off: 0,
             state: State::ReqRcvd { request },
             deadline: None,
             owed_until: None,

@@ -4,12 +4,15 @@ use super::{CommId, Manager};
 use crate::connection::{Connection, State};
 use crate::event::Transmit;
 use core::net::IpAddr;
+use core::ops::RangeInclusive;
 use core::time::Duration;
 use wire::cm::{Drep, MAD_LEN, Mad, Message, Mra, Refers, Rej, RejReason};
 
-/// Code of the time in which a program accepts, as peers are told that ask again: 4.3 s, after
-/// which they may ask again.
-const SERVICE_TIMEOUT: u8 = 20;
+/// Codes of the time that a peer is told to wait for a program which it has asked again for: 67 ms,
+/// four times as long each time, and 4.3 s at most. A peer that waits does not miss what is lost
+/// meanwhile.
+const SERVICE_TIMEOUTS: RangeInclusive<u8> = 14..=20;
+const SERVICE_TIMEOUT_STEP: u8 = 2;
 
 impl Manager {
     /// Queues a message; returns its bytes.
@@ -123,13 +126,17 @@ impl Manager {
     }
 
     pub(super) fn send_mra(&mut self, id: CommId, refers: Refers) {
-        let Some(connection) = self.table.get(id) else { return };
+        let Some(connection) = self.table.get_mut(id) else { return };
         let (peer, tid) = (connection.peer, connection.tid);
+        let (first, last) = SERVICE_TIMEOUTS.into_inner();
+        let longer = connection.put_off.saturating_mul(SERVICE_TIMEOUT_STEP);
+        let service_timeout = longer.saturating_add(first).min(last);
+        connection.put_off = connection.put_off.saturating_add(1);
         let mra = Mra {
             local_comm_id: id.0,
             remote_comm_id: connection.remote_id,
             refers,
-            service_timeout: SERVICE_TIMEOUT,
+            service_timeout,
             private_data: [0; Mra::PRIVATE_DATA],
         };
         self.send(peer, tid, 0, Message::Mra(Box::new(mra)));
