@@ -88,7 +88,7 @@ pub struct Connection {
     pub tid: u64,
     /// The number of the listener in whose backlog it began, if it came from the peer.
     pub listener: Option<u64>,
-    /// How often the peer was told to wait for the program.
+    /// Active: how often the peer was told to wait until the program is ready.
     pub put_off: u8,
     pub state: State,
     /// When something happens by itself.

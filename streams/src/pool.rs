@@ -8,8 +8,8 @@ use verbs_api::{Access, MemoryRegion, MemoryWindow, ProtectionDomain, QueuePair,
 /// Bytes of a slab, as long as a chunk is not longer.
 const SLAB_BYTES: usize = 1 << 20;
 
-/// Slabs of a size that are let go of at once, because nobody uses them.
-const TRIM: usize = 8;
+/// Bytes of unused slabs of a size that go in one call, at most; one slab may always.
+const TRIM_BYTES: usize = 8 << 20;
 
 /// A piece of a slab. Whoever has it gives it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,7 +227,8 @@ impl Pool {
     /// few at once only: it takes time.
     pub fn trim(&mut self) {
         for size in [Size::Small, Size::Large] {
-            for _ in 1..self.shelf(size).spare.min(1 + TRIM) {
+            let most = (TRIM_BYTES / self.cut(size).slab_bytes()).max(1);
+            for _ in 1..self.shelf(size).spare.min(1 + most) {
                 // Chunks are taken from the first slab: the last one is wanted last.
                 if let Some(at) = self.shelf(size).unused.last().copied() {
                     self.discard(at);

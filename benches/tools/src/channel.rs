@@ -34,6 +34,14 @@ impl Carrier for TcpStream {
     fn finish(&mut self, _patience: Duration) {}
 }
 
+/// What to do if nobody listens at `address`. A server of ours listens to its own host alone, unless
+/// it is told otherwise.
+fn remedy(address: SocketAddr) -> String {
+    let ip = address.ip();
+    let bind = if ip.is_loopback() { String::new() } else { format!(" and --bind {ip}") };
+    format!("start the other end there, with the same options{bind}")
+}
+
 /// A connected side channel. Reading never blocks: whoever waits runs the engine.
 pub struct Channel {
     carrier: Box<dyn Carrier>,
@@ -79,7 +87,7 @@ impl Channel {
     /// # Errors
     /// As [`Channel::accept`].
     pub fn connect(engine: &impl Drive, version: &'static str, address: SocketAddr) -> Result<Self> {
-        let stream = dial::tcp(engine, address, "no peer was there")?;
+        let stream = dial::tcp(engine, address, "no peer was there", &remedy(address))?;
         Self::by_tcp(engine, version, stream, address)
     }
 
@@ -271,5 +279,17 @@ impl Channel {
             Some(reason) => Err(Error::PeerFailed(reason.to_owned())),
             None => Ok(Some(line)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_another_host_is_to_listen_to_others() {
+        let said = |address: &str| remedy(address.parse().expect("an address"));
+        assert!(said("192.0.2.1:18515").ends_with("with the same options and --bind 192.0.2.1"));
+        assert!(said("127.0.0.1:18515").ends_with("with the same options"));
     }
 }

@@ -46,14 +46,19 @@ pub fn dial<T>(
 }
 
 /// Connects by TCP as soon as somebody listens at `address`; `missing` says what is not there if
-/// nobody does. A host that does not answer at all is waited for like one that refuses, with an eye
+/// nobody does, and `remedy` what to do. A host that does not answer at all is waited for like one that refuses, with an eye
 /// on Ctrl-C.
 ///
 /// # Errors
 /// [`Error::Channel`], [`Error::Late`], [`Error::Interrupted`].
-pub(crate) fn tcp(engine: &impl Drive, address: SocketAddr, missing: &'static str) -> Result<TcpStream> {
+pub(crate) fn tcp(
+    engine: &impl Drive,
+    address: SocketAddr,
+    missing: &'static str,
+    remedy: &str,
+) -> Result<TcpStream> {
     let mut trying = None;
-    let nobody = || nobody(address);
+    let nobody = || format!("nobody answers at {address} by TCP: {remedy}");
     let obstacle = || engine.link_down().or_else(|| Some(nobody()));
     wait_past(engine, missing, Some(PEER_WAIT), obstacle, || {
         let stream = match trying.take() {
@@ -70,13 +75,6 @@ pub(crate) fn tcp(engine: &impl Drive, address: SocketAddr, missing: &'static st
             Err(source) => Err(Error::Channel { address, doing: "connect", source }),
         }
     })
-}
-
-/// Nobody listens at `address`. A server listens to its own host alone, unless it is told otherwise.
-fn nobody(address: SocketAddr) -> String {
-    let ip = address.ip();
-    let bind = if ip.is_loopback() { String::new() } else { format!(" and --bind {ip}") };
-    format!("nobody answers at {address} by TCP: start the other end there, with the same options{bind}")
 }
 
 /// A connection that may still be under way. It never blocks.
@@ -114,16 +112,4 @@ fn may_come(error: &VerbsError) -> bool {
                 | ConnectionError::Rejected { reason: RejReason::INVALID_SERVICE_ID, .. }
         )
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_on_another_host_is_to_listen_to_others() {
-        let said = |address: &str| nobody(address.parse().expect("an address"));
-        assert!(said("192.0.2.1:18515").ends_with("with the same options and --bind 192.0.2.1"));
-        assert!(said("127.0.0.1:18515").ends_with("with the same options"));
-    }
 }

@@ -195,7 +195,7 @@ impl Sender {
     pub(crate) fn move_peer(&mut self, is_far: bool) {
         self.distance = Distance::new(Duration::MAX);
         let time = Duration::from_nanos(if is_far { 170 } else { 30 });
-        // By the mind that it begins with.
+        // A new `Distance` begins near.
         self.stage.set_far(false);
         (0..20).for_each(|_| self.took(time));
     }

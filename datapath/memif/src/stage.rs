@@ -7,7 +7,7 @@ use crate::prefetch;
 
 /// Shortest packet that is worth it, in bytes.
 const FROM: usize = 1024;
-// What is expected of a packet is not told beyond that.
+// A sender expects `EXPECTED` bytes at most.
 const _: () = assert!(FROM <= prefetch::EXPECTED);
 const LINE: usize = 64;
 
@@ -95,7 +95,8 @@ unsafe fn past_the_caches(source: *const Line, target: *mut Line, lines: usize) 
             // SAFETY: within both, by the caller, and aligned, as lines are.
             unsafe { _mm_stream_si128(target.add(at), _mm_load_si128(source.add(at))) };
         }
-        // Here, as it counts for the stores of one processor only.
+        // Here, as it counts for the stores of one processor only, and the caller may be another
+        // thread by the time it hands the packet over.
         // SAFETY: every processor of this kind has it.
         unsafe { _mm_sfence() };
     }

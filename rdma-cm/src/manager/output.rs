@@ -8,11 +8,14 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 use wire::cm::{Drep, MAD_LEN, Mad, Message, Mra, Refers, Rej, RejReason};
 
-/// Codes of the time that a peer is told to wait for a program which it has asked again for: 67 ms,
-/// four times as long each time, and 4.3 s at most. A peer that waits does not miss what is lost
-/// meanwhile.
-const SERVICE_TIMEOUTS: RangeInclusive<u8> = 14..=20;
-const SERVICE_TIMEOUT_STEP: u8 = 2;
+/// Code of the time that a program may take to accept, of which a peer is told that sends its REQ
+/// again: 4.3 s.
+const ACCEPT_TIMEOUT: u8 = 20;
+/// Codes of those that a program may take to be ready, of which a peer is told that sends its REP
+/// again: 67 ms, four times as long each time, and 4.3 s at most. A peer that waits does not miss an
+/// RTU that is lost meanwhile.
+const READY_TIMEOUTS: RangeInclusive<u8> = 14..=20;
+const READY_TIMEOUT_STEP: u8 = 2;
 
 impl Manager {
     /// Queues a message; returns its bytes.
@@ -128,10 +131,14 @@ impl Manager {
     pub(super) fn send_mra(&mut self, id: CommId, refers: Refers) {
         let Some(connection) = self.table.get_mut(id) else { return };
         let (peer, tid) = (connection.peer, connection.tid);
-        let (first, last) = SERVICE_TIMEOUTS.into_inner();
-        let longer = connection.put_off.saturating_mul(SERVICE_TIMEOUT_STEP);
-        let service_timeout = longer.saturating_add(first).min(last);
-        connection.put_off = connection.put_off.saturating_add(1);
+        let service_timeout = if refers == Refers::REP {
+            let (first, last) = READY_TIMEOUTS.into_inner();
+            let longer = connection.put_off.saturating_mul(READY_TIMEOUT_STEP);
+            connection.put_off = connection.put_off.saturating_add(1);
+            longer.saturating_add(first).min(last)
+        } else {
+            ACCEPT_TIMEOUT
+        };
         let mra = Mra {
             local_comm_id: id.0,
             remote_comm_id: connection.remote_id,

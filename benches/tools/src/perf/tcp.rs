@@ -90,7 +90,7 @@ fn open(args: &TcpArgs, channel: &mut Channel) -> Result<Stream<TcpStream>> {
     let [ours, theirs] = channel.ends();
     let stream = if args.basics.is_client() {
         let port: u16 = channel.hear(&Nothing, "data")?;
-        dial::tcp(&Nothing, (theirs, port).into(), "the peer did not listen")?
+        dial::tcp(&Nothing, (theirs, port).into(), "the peer did not listen", "start both ends again")?
     } else {
         let listener = TcpListener::bind((ours, 0)).map_err(fails("listen"))?;
         listener.set_nonblocking(true).map_err(fails("listen"))?;

@@ -27,7 +27,7 @@ impl Side {
         };
         let is_client = args.host.is_some();
         let stream = if is_client {
-            dial::tcp(device, address, "no server was there")?
+            dial::tcp(device, address, "no server was there", "start the program there first")?
         } else {
             accept(device, address)?
         };
