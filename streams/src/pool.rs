@@ -97,8 +97,8 @@ fn set(of: &mut BTreeSet<usize>, slab: usize, is_in: bool) {
     }
 }
 
-/// Slabs that are registered once. All but one of each size go when nobody has used them for a while
-/// ([`trim`](Self::trim)); all may go when chunks of the other size need the memory.
+/// Slabs that are registered once. All but one of each size go when nobody has used them for a
+/// while ([`trim`](Self::trim)); all may go when chunks of the other size need the memory.
 pub struct Pool {
     domain: ProtectionDomain,
     small: Shelf,
@@ -223,8 +223,8 @@ impl Pool {
         Ok(at)
     }
 
-    /// Lets go of slabs that nobody has used since the last call, but for one of each size, and of a
-    /// few at once only: it takes time.
+    /// Lets go of slabs that nobody has used since the last call, but for one of each size, and of
+    /// a few at once only: it takes time.
     pub fn trim(&mut self) {
         for size in [Size::Small, Size::Large] {
             let most = (TRIM_BYTES / self.cut(size).slab_bytes()).max(1);

@@ -34,8 +34,8 @@ impl Carrier for TcpStream {
     fn finish(&mut self, _patience: Duration) {}
 }
 
-/// What to do if nobody listens at `address`. A server of ours listens to its own host alone, unless
-/// it is told otherwise.
+/// What to do if nobody listens at `address`. A server of ours listens to its own host alone,
+/// unless it is told otherwise.
 fn remedy(address: SocketAddr) -> String {
     let ip = address.ip();
     let bind = if ip.is_loopback() { String::new() } else { format!(" and --bind {ip}") };

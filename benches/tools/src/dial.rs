@@ -46,8 +46,8 @@ pub fn dial<T>(
 }
 
 /// Connects by TCP as soon as somebody listens at `address`; `missing` says what is not there if
-/// nobody does, and `remedy` what to do. A host that does not answer at all is waited for like one that refuses, with an eye
-/// on Ctrl-C.
+/// nobody does, and `remedy` what to do. A host that does not answer at all is waited for like one
+/// that refuses, with an eye on Ctrl-C.
 ///
 /// # Errors
 /// [`Error::Channel`], [`Error::Late`], [`Error::Interrupted`].

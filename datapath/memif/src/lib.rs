@@ -3,8 +3,8 @@
 //! DPDK's own driver copies each packet twice, from its buffers into the shared ones and back. Here
 //! the shared buffers themselves are lent: a packet is built in the ring of the sender, and read in
 //! the ring of the receiver. Only long packets to a peer on another die or socket are built beside
-//! the ring, and copied into it past the caches (docs/adr/0089). The protocol is the same, so either
-//! end may be DPDK's, libmemif's or VPP's.
+//! the ring, and copied into it past the caches (docs/adr/0089). The protocol is the same, so
+//! either end may be DPDK's, libmemif's or VPP's.
 //!
 //! | type | is |
 //! |---|---|

@@ -167,8 +167,8 @@ impl Sender {
         self.counts.left(self.next, self.all())
     }
 
-    /// Looks for free slots, and how long the line with the peer's count takes to come. If there are
-    /// some, the peer has written it since the last look.
+    /// Looks for free slots, and how long the line with the peer's count takes to come. If there
+    /// are some, the peer has written it since the last look.
     #[cold]
     fn measure(&mut self) -> Result<u16, Refusal> {
         let begun = Instant::now();

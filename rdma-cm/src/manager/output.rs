@@ -12,8 +12,8 @@ use wire::cm::{Drep, MAD_LEN, Mad, Message, Mra, Refers, Rej, RejReason};
 /// again: 4.3 s.
 const ACCEPT_TIMEOUT: u8 = 20;
 /// Codes of those that a program may take to be ready, of which a peer is told that sends its REP
-/// again: 67 ms, four times as long each time, and 4.3 s at most. A peer that waits does not miss an
-/// RTU that is lost meanwhile.
+/// again: 67 ms, four times as long each time, and 4.3 s at most. A peer that waits does not miss
+/// an RTU that is lost meanwhile.
 const READY_TIMEOUTS: RangeInclusive<u8> = 14..=20;
 const READY_TIMEOUT_STEP: u8 = 2;
 

@@ -47,8 +47,8 @@ use programs::{idle, perftest_bw, perftest_lat, perftest_rate, srnic, ucx};
 /// What perftest's programs and ours are both given.
 const LATENCY: &str = "-s 64 -m 4096";
 const BANDWIDTH: &str = "-s 65536 -m 4096 -t 128 -Q 100";
-/// As perftest has it unless it is told otherwise. With a completion for each 100 of 128 writes, few
-/// are under way while the program posts the next.
+/// As perftest has it unless it is told otherwise. With a completion for each 100 of 128 writes,
+/// few are under way while the program posts the next.
 const RATE: &str = "-s 64 -m 4096 -t 128 -Q 100";
 /// With a completion for each 32, as ours has it.
 const RATE_OF_32: &str = "-s 64 -m 4096 -t 128 -Q 32";
