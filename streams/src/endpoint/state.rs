@@ -422,3 +422,38 @@ fn new_pool(domain: &ProtectionDomain, config: &Config) -> Pool {
 const fn completions(config: &Config) -> u32 {
     config.posted() + config.send_queue()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbs_api::{WcFlags, WcOpcode, WcStatus};
+
+    /// What comes for a queue pair before the program hears that it is connected does not end its
+    /// link to it, whether the stream may go on over another carrier or not.
+    #[test]
+    fn a_link_that_is_not_connected_yet_keeps_its_queue_pair() {
+        let device = Device::open("sim:early").expect("a device");
+        let channel = device.create_channel().expect("a channel");
+        let config = Config::default();
+        let mut state = State::new(&device, &channel, &config).expect("memory");
+        let own = crate::endpoint::moving::hello(&config, [7; 16], false);
+        for moves in [None, Some(Move::new(own.token, None))] {
+            let id = state.add_link(&own, moves).expect("memory");
+            let pair = state.prepare(id, usize::MAX).expect("a queue pair");
+            let early = Completion {
+                // A receive that took a message which is too short to be one.
+                wr_id: 0,
+                status: WcStatus::Success,
+                opcode: WcOpcode::Recv,
+                flags: WcFlags::empty(),
+                byte_len: 1,
+                imm: 0,
+                qpn: pair.qpn(),
+                src_qp: 0,
+            };
+            state.complete(&early);
+            assert_eq!(state.by_qpn.get(&pair.qpn()), Some(&id));
+            state.forget(id);
+        }
+    }
+}

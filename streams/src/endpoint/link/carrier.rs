@@ -76,9 +76,10 @@ impl Link {
         self.pump(pool);
     }
 
-    /// Returns `true` if it has no carrier and waits for another one.
+    /// Returns `true` if it has no carrier any more and waits for another one.
     pub const fn is_suspended(&self) -> bool {
-        self.moves.is_some() && matches!(self.carrier, Carrier::None)
+        let had_one = self.generation > 0;
+        had_one && self.moves.is_some() && matches!(self.carrier, Carrier::None)
     }
 
     /// Returns `true` if TCP carries it.
