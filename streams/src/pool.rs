@@ -200,9 +200,10 @@ impl Pool {
         if !self.can_grow(size) {
             return Err(Setup::PoolFull { max: self.memory_max });
         }
-        while !self.may_grow(size, 0) {
-            let unused = self.shelf(size.other()).unused.last().copied();
-            self.discard(unused.ok_or(Setup::PoolFull { max: self.memory_max })?);
+        while !self.may_grow(size, 0)
+            && let Some(unused) = self.shelf(size.other()).unused.last().copied()
+        {
+            self.discard(unused);
         }
         let cut = self.cut(size);
         let access = Access::LOCAL_WRITE | Access::MW_BIND;

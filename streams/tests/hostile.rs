@@ -8,7 +8,7 @@ use srnic_streams::{Endpoint, Error, Listener, Stream};
 use std::io::{ErrorKind, Read, Write};
 use std::thread::scope;
 use std::time::{Duration, Instant};
-use support::{LIMIT, Numbers, bytes, small};
+use support::{LIMIT, Numbers, bytes, small, until};
 use verbs_api::{
     Access, CompletionQueue, Connector, Device, Driver, MemoryRegion, QueueCaps, QueuePair, RecvRequest,
     RemoteAddr, SendData, SendRequest, WcStatus,
@@ -235,11 +235,7 @@ fn more_messages_than_credit_close_the_stream() {
         peer.send(&message(Header { position: number, ..header(Kind::Data, 1) }, b"x"));
     }
     // Who reads gives credit, and the last message may not have been looked at yet.
-    let end = Instant::now() + LIMIT;
-    while hostile.violations() == 0 {
-        assert!(Instant::now() < end, "it had credit");
-        std::thread::yield_now();
-    }
+    until(|| hostile.violations() > 0, "it had credit");
     let mut came = Vec::new();
     let error = stream.read_to_end(&mut came).expect_err("closed");
     assert_eq!(error.kind(), ErrorKind::InvalidData);
@@ -314,11 +310,7 @@ fn anything(name: &str, seeds: impl Iterator<Item = u64>) {
     assert!(ended > connections / 2, "{ended} ended by an error");
     assert!(hostile.violations() > connections / 2, "{} violations", hostile.violations());
     drop((one, other));
-    let end = Instant::now() + LIMIT;
-    while hostile.endpoint.stats().streams > 0 {
-        assert!(Instant::now() < end, "connections are left");
-        std::thread::yield_now();
-    }
+    until(|| hostile.endpoint.stats().streams == 0, "connections are left");
 }
 
 #[test]

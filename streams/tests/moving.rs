@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread::scope;
 use std::time::{Duration, Instant};
-use support::{LIMIT, bytes, small};
+use support::{LIMIT, bytes, small, until};
 
 /// A server, and a client whose device is a black hole for some time.
 struct Path {
@@ -174,11 +174,7 @@ fn what_was_written_before_a_drop_arrives_by_tcp() {
     };
     assert_eq!(refused.kind(), ErrorKind::BrokenPipe);
     drop(other);
-    let end = Instant::now() + LIMIT;
-    while path.server.stats().streams + path.client.stats().streams > 0 {
-        assert!(Instant::now() < end, "streams are left");
-        std::thread::yield_now();
-    }
+    until(|| path.server.stats().streams + path.client.stats().streams == 0, "streams are left");
 }
 
 /// A stream whose peer has gone for good ends by an error, and so does one that may not move.
@@ -246,11 +242,7 @@ fn strangers_by_tcp_are_turned_away() {
         let _ = socket.read_to_end(&mut answer);
         assert_eq!(answer, b"");
     }
-    let end = Instant::now() + LIMIT;
-    while path.server.stats().rejected < 2 {
-        assert!(Instant::now() < end, "{:?}", path.server.stats());
-        std::thread::yield_now();
-    }
+    until(|| path.server.stats().rejected >= 2, "both are to be rejected");
     assert_eq!(path.server.stats().streams, 0);
     // A port that nobody listens to.
     let free = TcpListener::bind(local()).and_then(|listener| listener.local_addr()).expect("a port");

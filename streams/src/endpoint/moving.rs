@@ -105,8 +105,7 @@ fn due(state: &mut State, config: &Config, budget: &mut Budget) -> Vec<(u64, [u8
     let count = state.moving().count();
     for (id, link) in state.moving() {
         let (is_suspended, is_by_tcp) = (link.is_suspended(), link.is_by_tcp());
-        // Before it was connected it is somebody else's.
-        let Some(moves) = link.moves.as_mut().filter(|_| link.generation > 0) else { continue };
+        let Some(moves) = &mut link.moves else { continue };
         if !is_suspended {
             moves.since = None;
         } else if now.duration_since(*moves.since.get_or_insert(now)) > PATIENCE {

@@ -4,11 +4,20 @@
 #![allow(dead_code)]
 
 use srnic_streams::{Config, Endpoint, Stream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verbs_api::{Device, Driver};
 
 /// Longer than any machine stands still.
 pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// Waits until that is so; `why` says what is wrong if it never is.
+pub fn until(mut is_so: impl FnMut() -> bool, why: &str) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "{why}");
+        std::thread::yield_now();
+    }
+}
 
 /// Few and small messages, so that credit matters.
 pub fn small() -> Config {
