@@ -56,6 +56,10 @@ pub struct Stats {
     pub moved_to_tcp: u64,
     /// How often a stream came back to RDMA.
     pub returned_to_rdma: u64,
+    /// Completions that were passed over, as their queue pair carries no stream any more: receives
+    /// of a stream that is over, or what a carrier that was given up still had under way, which the
+    /// next one sends again.
+    pub stale_completions: u64,
 }
 
 /// How the bytes of a message get to the peer.

@@ -93,7 +93,7 @@ pub enum Error {
         position: u64,
     },
     /// The queue pair has failed.
-    #[error("the connection failed: {0}")]
+    #[error("{}", failure(.0))]
     Failed(WcStatus),
     /// The peer ended the connection, and not all bytes were exchanged.
     #[error("the connection was ended before the stream was")]
@@ -104,6 +104,19 @@ pub enum Error {
     /// This end has shut the direction that it writes.
     #[error("this end has said that it writes no more")]
     Shut,
+}
+
+/// In the words of a program of sockets, where the status has a cause that it knows.
+fn failure(status: &WcStatus) -> String {
+    match status {
+        WcStatus::RetryExcErr => {
+            let name = status.name();
+            format!(
+                "the peer does not answer any more: its process has ended, or the path to it fails ({name})"
+            )
+        }
+        status => format!("the connection failed: {status}"),
+    }
 }
 
 impl Error {

@@ -76,6 +76,8 @@ fn a_black_hole_is_gone_round_by_tcp_and_rdma_comes_back() {
     let (longest, _) = talk(&one, &other, |changes| changes == 2);
     // Each end changes when it hears of the new carrier.
     until(|| !one.is_over_tcp() && !other.is_over_tcp(), "TCP still carries one end");
+    // The receives of the queue pair that failed.
+    assert!(path.client.stats().stale_completions > 0);
     assert!(longest < Duration::from_secs(5), "{longest:?}");
 }
 

@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::spec::{DeviceSpec, Transport};
 use core::net::IpAddr;
 use core::time::Duration;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How long a switch may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -22,15 +22,30 @@ const REFUSED: &str = "refused: ";
 /// A port that is this device's for as long as this lives.
 #[derive(Debug)]
 pub struct Lease {
-    _connection: UnixStream,
+    connection: UnixStream,
+    socket: PathBuf,
+}
+
+impl Lease {
+    /// What to do, if the switch has ended: its ports never have a link again.
+    pub fn lost(&self) -> Option<String> {
+        // It says nothing after its answer, so what is read is the end.
+        let alive =
+            matches!((&self.connection).read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        let socket = self.socket.display();
+        (!alive).then(|| {
+            format!("the switch of pool {socket} has ended; start `srnic switch --pool {socket}` again, and then this program")
+        })
+    }
 }
 
 /// Asks the switch at `socket` for a port. What is returned first is `spec` with that port and its
 /// address.
 pub fn take(spec: &DeviceSpec, socket: &Path) -> Result<(DeviceSpec, Lease), Error> {
     let fails = |why: String| Error::Pool { socket: socket.to_owned(), why };
+    let no_answer = |error: io::Error| fails(format!("it does not answer: {error}"));
     let connection = UnixStream::connect(socket).map_err(|error| fails(nobody(socket, &error)))?;
-    let answer = ask(&connection, spec.ip).map_err(|error| fails(format!("it does not answer: {error}")))?;
+    let answer = ask(&connection, spec.ip).map_err(no_answer)?;
     if let Some(why) = answer.strip_prefix(REFUSED) {
         return Err(fails(why.to_owned()));
     }
@@ -38,7 +53,9 @@ pub fn take(spec: &DeviceSpec, socket: &Path) -> Result<(DeviceSpec, Lease), Err
     let given = given.filter(|given| matches!(given.transport, Transport::Memif { .. }));
     let given = given.ok_or_else(|| fails(format!("it answers `{answer}`, which is no port")))?;
     let DeviceSpec { transport, ip, mtu, .. } = given;
-    Ok((DeviceSpec { transport, ip, mtu, ..spec.clone() }, Lease { _connection: connection }))
+    connection.set_nonblocking(true).map_err(no_answer)?;
+    let lease = Lease { connection, socket: socket.to_owned() };
+    Ok((DeviceSpec { transport, ip, mtu, ..spec.clone() }, lease))
 }
 
 fn nobody(socket: &Path, error: &io::Error) -> String {
@@ -54,7 +71,7 @@ fn ask(mut connection: &UnixStream, ip: Option<IpAddr>) -> io::Result<String> {
     BufReader::new(connection).take(ANSWER_MAX).read_line(&mut answer)?;
     match answer.strip_suffix('\n') {
         Some(answer) => Ok(answer.to_owned()),
-        None => Err(io::ErrorKind::UnexpectedEof.into()),
+        None => Err(ErrorKind::UnexpectedEof.into()),
     }
 }
 
@@ -91,6 +108,20 @@ mod tests {
             "fault:loss=1%,seed=7:memif:/tmp/p/3.sock,role=client,ip=10.77.0.3,stat=/tmp/7.stat,vlan=5";
         assert_eq!(Ok(spec), expected.parse());
         assert_eq!(question, "port\n");
+    }
+
+    #[test]
+    fn a_lease_tells_when_its_switch_has_ended() {
+        let (connection, switch) = UnixStream::pair().expect("a pair");
+        connection.set_nonblocking(true).expect("set");
+        let lease = Lease { connection, socket: "/tmp/p".into() };
+        assert_eq!(lease.lost(), None);
+        drop(switch);
+        let said = lease.lost().expect("it has ended");
+        assert!(
+            said.starts_with("the switch of pool /tmp/p has ended; start `srnic switch --pool /tmp/p`"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -108,6 +108,17 @@ pub enum Error {
         /// What it must be.
         expected: u8,
     },
+    /// A socket that a tool listens at.
+    #[error("cannot listen at {at}: {source}")]
+    Listen {
+        /// Its address.
+        at: String,
+        /// What the operating system or the device said.
+        source: io::Error,
+    },
+    /// The streams of a device.
+    #[error("the streams of the device: {0}")]
+    Streams(io::Error),
     /// A TCP connection for data.
     #[error("the TCP connection: cannot {doing}: {source}")]
     Tcp {

@@ -16,6 +16,7 @@ pub mod fabric;
 pub mod file;
 pub mod front;
 pub mod heat;
+pub mod host;
 pub mod hostping;
 pub mod install;
 pub mod interrupt;

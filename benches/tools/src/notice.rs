@@ -28,6 +28,12 @@ impl Notice {
         Self::default()
     }
 
+    /// Returns `true` if something was said.
+    #[must_use]
+    pub const fn was_said(&self) -> bool {
+        self.said.is_some()
+    }
+
     /// It still waits: `what` did not happen, and `obstacle` says what is in the way, if it is
     /// known.
     pub fn look(&mut self, what: &str, obstacle: impl FnOnce() -> Option<String>) {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbs_api::{
     Access, CompletionQueue, Connector, Device, DeviceSpec, Listener, MemoryRegion, PreparedQueuePair,
-    QueuePair, RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus, WireMode,
+    QueuePair, RecvRequest, RemoteAddr, Role, SendData, SendRequest, WcOpcode, WcStatus, WireMode,
 };
 
 /// Bytes of a message: address 8, key 4, length 4, each big-endian.
@@ -53,7 +53,8 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<String> {
-    let device = Device::builder().open_spec(&args.device)?;
+    let role = if args.host.is_some() { Role::Client } else { Role::Server };
+    let device = Device::builder().open_spec(&args.device.clone().or_role(role))?;
     let size = args.size as usize;
     let (pair, queue) = connect(&device, args)?;
     let dialect = pair.remote().wire_mode;

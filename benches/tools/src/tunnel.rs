@@ -2,15 +2,17 @@
 
 mod counters;
 mod relay;
+mod watch;
 
 use crate::between;
 use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
+use crate::host::HostPort;
 use crate::{interrupt, program};
 use clap::{ArgGroup, ArgMatches, Parser};
 use counters::Counters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use srnic_streams::{Config, Endpoint, Listener, Stats, Stream, Transport};
+use srnic_streams::{Config, Endpoint, Listener, Stream, Transport};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
@@ -18,6 +20,7 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use verbs_api::{Device, DeviceSpec, Driver, Role};
+use watch::Watch;
 
 /// How long either side of a connection may take to be there.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,18 +46,18 @@ pub struct Cli {
     #[arg(long, value_name = "PORT", requires = "to")]
     accept: Option<u16>,
     /// The TCP server that each stream is connected to
-    #[arg(long, value_name = "ADDR:PORT", requires = "accept")]
-    to: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT", requires = "accept", conflicts_with = "listen")]
+    to: Option<HostPort>,
     /// Takes TCP connections at this address
-    #[arg(long, value_name = "ADDR:PORT", requires = "peer")]
-    listen: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT", requires = "peer")]
+    listen: Option<HostPort>,
     /// The other end's device and the port that it accepts at
-    #[arg(long, value_name = "ADDR:PORT", requires = "listen")]
-    peer: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT", requires = "listen", conflicts_with = "accept")]
+    peer: Option<HostPort>,
     /// Goes on over TCP at this address while RDMA fails: the end with --accept listens to it, the
     /// other one connects to it
-    #[arg(long, value_name = "ADDR:PORT")]
-    tcp: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT")]
+    tcp: Option<HostPort>,
     /// Connections at once; others wait
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
@@ -80,26 +83,38 @@ enum End {
     Accepts { streams: Listener, to: SocketAddr },
 }
 
+/// The addresses of one end, as they were found when it began.
+enum Places {
+    Listens { listen: SocketAddr, peer: Transport },
+    Accepts { port: u16, to: SocketAddr, tcp: Option<SocketAddr> },
+}
+
+fn places(cli: &Cli) -> Result<Places> {
+    let tcp = cli.tcp.as_ref().map(HostPort::resolve).transpose()?;
+    match (cli.listen.as_ref().zip(cli.peer.as_ref()), cli.accept.zip(cli.to.as_ref())) {
+        (Some((listen, peer)), _) => {
+            let rdma = peer.resolve()?;
+            let peer = tcp.map_or(Transport::Rdma(rdma), |tcp| Transport::Auto { rdma, tcp });
+            Ok(Places::Listens { listen: listen.resolve()?, peer })
+        }
+        (None, Some((port, to))) => Ok(Places::Accepts { port, to: to.resolve()?, tcp }),
+        // The command line does not allow it.
+        (None, None) => Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
+    }
+}
+
 fn run(cli: &Cli) -> Result<()> {
     descriptors::allow(cli.connections.into(), Of::Connections)?;
+    let places = places(cli)?;
     let endpoint = open(cli)?;
-    let end = match (cli.listen.zip(cli.peer), cli.accept.zip(cli.to)) {
-        (Some((listen, peer)), _) => {
-            let tcp = TcpListener::bind(listen).map_err(failed("listen"))?;
-            tcp.set_nonblocking(true).map_err(failed("listen"))?;
-            program::say(format_args!("listens at {}", tcp.local_addr().map_err(failed("listen"))?));
-            let peer = match cli.tcp {
-                None => Transport::Rdma(peer),
-                Some(tcp) => Transport::Auto { rdma: peer, tcp },
-            };
+    let end = match places {
+        Places::Listens { listen, peer } => {
+            let tcp = listen_by_tcp(listen).map_err(cannot_listen(listen))?;
             End::Listens { tcp, endpoint: endpoint.clone(), peer }
         }
-        (None, Some((accept, to))) => End::Accepts {
-            streams: listen(&endpoint, accept, cli.tcp).map_err(failed("accept streams"))?,
-            to,
-        },
-        // The command line does not allow it.
-        (None, None) => return Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
+        Places::Accepts { port, to, tcp } => {
+            End::Accepts { streams: take_streams(&endpoint, port, tcp)?, to }
+        }
     };
     let counters: Arc<Counters> = Arc::default();
     let source: Weak<Counters> = Arc::downgrade(&counters);
@@ -107,7 +122,7 @@ fn run(cli: &Cli) -> Result<()> {
     let open: Arc<()> = Arc::default();
     let mut watch = Watch::default();
     while interrupt::check().is_ok() {
-        watch.look(&endpoint);
+        watch.look(&endpoint)?;
         if Arc::strong_count(&open) > cli.connections.into() {
             sleep(LOOK);
             continue;
@@ -137,44 +152,33 @@ fn open(cli: &Cli) -> Result<Endpoint> {
     let most =
         (2 * one * usize::from(cli.connections)).max(2 * 4 * GRANTS as usize * sizes.block_bytes as usize);
     let config = Config { memory_max: most, ..sizes };
-    Endpoint::new(&device, config).map_err(failed("begin streams"))
+    Endpoint::new(&device, config).map_err(Error::Streams)
+}
+
+fn cannot_listen(at: impl ToString) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Listen { at: at.to_string(), source }
+}
+
+fn listen_by_tcp(at: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(at)?;
+    listener.set_nonblocking(true)?;
+    program::say(format_args!("listens at {}", listener.local_addr()?));
+    Ok(listener)
 }
 
 /// Listens to a port of the device and, if asked to, to an address of TCP.
-fn listen(endpoint: &Endpoint, port: u16, tcp: Option<SocketAddr>) -> io::Result<Listener> {
+fn take_streams(endpoint: &Endpoint, port: u16, tcp: Option<SocketAddr>) -> Result<Listener> {
     let streams = match tcp {
-        None => endpoint.listen(port)?,
-        Some(tcp) => endpoint.listen_with_tcp(port, tcp)?,
+        None => endpoint.listen(port).map_err(cannot_listen(format_args!("port {port} of the device")))?,
+        Some(tcp) => endpoint
+            .listen_with_tcp(port, tcp)
+            .map_err(cannot_listen(format_args!("port {port} of the device, and at {tcp} by TCP")))?,
     };
     match streams.tcp_addr() {
         None => program::say(format_args!("accepts at {}", streams.local_addr())),
         Some(tcp) => program::say(format_args!("accepts at {}, and at {tcp} by TCP", streams.local_addr())),
     }
     Ok(streams)
-}
-
-/// Says when connections change what carries them.
-#[derive(Default)]
-struct Watch {
-    to_tcp: u64,
-    to_rdma: u64,
-}
-
-impl Watch {
-    fn look(&mut self, endpoint: &Endpoint) {
-        let Stats { moved_to_tcp, returned_to_rdma, over_tcp, .. } = endpoint.stats();
-        let (gone, back) = (moved_to_tcp - self.to_tcp, returned_to_rdma - self.to_rdma);
-        if gone + back > 0 {
-            program::say(format_args!(
-                "{gone} connections went over to TCP, {back} came back to RDMA, {over_tcp} are over TCP"
-            ));
-        }
-        (self.to_tcp, self.to_rdma) = (moved_to_tcp, returned_to_rdma);
-    }
-}
-
-fn failed(doing: &'static str) -> impl Fn(io::Error) -> Error {
-    move |source| Error::Tcp { doing, source }
 }
 
 /// Waits until nobody has a connection any more. What is left then ends with the process.
@@ -204,7 +208,7 @@ fn next(end: &End) -> Result<Option<Coming>> {
             match listener.accept() {
                 Ok((stream, from)) => Ok(Some(Coming::Tcp(stream, from, endpoint.clone(), *peer))),
                 Err(error) if is_passing(&error) => Ok(None),
-                Err(error) => Err(failed("accept")(error)),
+                Err(source) => Err(Error::Tcp { doing: "accept", source }),
             }
         }
         End::Accepts { streams, to } => match streams.accept_within(LOOK) {
@@ -214,7 +218,7 @@ fn next(end: &End) -> Result<Option<Coming>> {
                 program::say(&error);
                 Ok(None)
             }
-            Err(error) => Err(failed("accept streams")(error)),
+            Err(error) => Err(Error::Streams(error)),
         },
     }
 }
@@ -242,7 +246,7 @@ impl Coming {
                 if made.is_err() {
                     stream.reset();
                 }
-                (name, made.map(|tcp| (tcp, stream)))
+                (format!("{name} to {to}"), made.map(|tcp| (tcp, stream)))
             }
         };
         let begun = Instant::now();
@@ -282,6 +286,8 @@ mod tests {
             "tunnel -d memif:/tmp/a.sock --tcp 127.0.0.1:80",
             "tunnel -d memif:/tmp/a.sock --listen 127.0.0.1:80",
             "tunnel -d memif:/tmp/a.sock --accept 5 --to 127.0.0.1:80 --listen 127.0.0.1:81 --peer 10.77.0.1:5",
+            "tunnel -d memif:/tmp/a.sock --accept 5 --to 127.0.0.1:80 --peer 10.77.0.1:5",
+            "tunnel -d memif:/tmp/a.sock --listen 127.0.0.1:81 --peer 10.77.0.1:5 --to 127.0.0.1:80",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

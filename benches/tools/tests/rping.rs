@@ -9,10 +9,9 @@ use support::{Ended, Place, Running, srnic};
 const LISTENS: &str = "waiting for a client on 10.77.0.1:7174";
 
 fn rping(place: &Place, host: u8, arguments: &[&str]) -> Running {
-    let role = if host == 1 { "server" } else { "client" };
     let socket = place.path("memif");
     let mut command = srnic("rping");
-    command.args(["-d", &format!("memif:{},role={role},ip=10.77.0.{host}", socket.display())]);
+    command.args(["-d", &format!("memif:{},ip=10.77.0.{host}", socket.display())]);
     command.args(arguments);
     Running::start(command)
 }

@@ -199,13 +199,74 @@ fn a_reset_is_passed_on_and_ctrl_c_waits_for_open_connections() {
 #[test]
 fn a_server_that_is_not_there_is_a_reset() {
     let mut tunnel = Tunnel::new("tunnel-nobody");
+    let gone = tunnel.server.local_addr().expect("its address");
     // Its port is free again.
     tunnel.server = TcpListener::bind(("127.0.0.1", 0)).expect("another");
     let mut stream = tunnel.connect();
     let error = stream.read(&mut [0]).expect_err("reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    tunnel.there.wait_for("not connected: Connection refused");
+    tunnel.there.wait_for(&format!(" to {gone}: not connected: Connection refused"));
     tunnel.end();
+}
+
+/// A peer that is not there yet, or is killed, is told without a connection that fails.
+#[test]
+fn a_link_that_is_missing_is_told_and_so_is_its_coming() {
+    let place = Place::new("tunnel-link");
+    let device = format!("memif:{}", place.path("memif").display());
+    let listens = ["--listen", &format!("localhost:{}", place.port), "--peer", "10.77.0.1:7471"];
+    let accepts = ["--accept", "7471", "--to", "localhost:1"];
+    let mut here = start(&device, &listens);
+    here.wait_for("waiting: the link did not come up yet; nobody listens at ");
+    let there = start(&device, &accepts);
+    here.wait_for("the link is up");
+    there.signal("-KILL");
+    here.wait_for("waiting: the link did not come up again yet; ");
+    let there = start(&device, &accepts);
+    here.wait_for("the link is up");
+    for running in [here, there] {
+        running.signal("-INT");
+        running.end().assert_success();
+    }
+}
+
+/// The end of a pool's switch is that of its tunnels, which say what to do.
+#[test]
+fn a_pool_that_ends_is_told() {
+    let place = Place::new("tunnel-pool");
+    let pool = place.path("pool").display().to_string();
+    let mut command = srnic("switch");
+    command.args(["--pool", &pool, "--net", "10.77.0.0/24"]);
+    let mut switch = Running::start(command);
+    switch.wait_for("and a pool");
+    let mut there = start(&format!("pool:{pool}"), &["--accept", "7471", "--to", "localhost:1"]);
+    there.wait_for("accepts at");
+    switch.signal("-KILL");
+    let remedy = format!("the switch of pool {pool} has ended; start `srnic switch --pool {pool}` again");
+    there.end().assert_failed(1, &remedy);
+}
+
+#[test]
+fn what_cannot_be_listened_at_or_found_is_named() {
+    let place = Place::new("tunnel-names");
+    let device = format!("memif:{}", place.path("memif").display());
+    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
+    let taken = taken.local_addr().expect("its address").to_string();
+    for (rest, said) in [
+        (
+            ["--listen", &taken, "--peer", "10.77.0.1:5"],
+            format!("cannot listen at {taken}: Address already in use"),
+        ),
+        (
+            ["--accept", "5", "--to", "no-such-host.invalid:80"],
+            "cannot find host no-such-host.invalid: ".to_owned(),
+        ),
+    ] {
+        start(&device, &rest).end().assert_failed(1, &said);
+    }
+    start(&device, &["--accept", "5", "--to", "6379"])
+        .end()
+        .assert_failed(2, "give HOST:PORT, as in 127.0.0.1:6379");
 }
 
 /// Two tunnels with a switch between them, which can stand still: nothing gets through then.

@@ -21,8 +21,8 @@ pub enum LinkDown {
     /// The interface or the NIC has no carrier, or is down.
     #[error("{0}")]
     NoCarrier(String),
-    /// The NIC was taken out of the machine, or the interface was deleted. Close the device: it has
-    /// no link any more.
+    /// The NIC was taken out of the machine, the interface was deleted, or the switch of a pool has
+    /// ended. Close the device: it has no link any more.
     #[error("{0}")]
     Removed(String),
     /// The port does not tell.

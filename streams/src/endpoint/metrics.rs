@@ -48,6 +48,12 @@ fn plain(stats: &Stats) -> Vec<Metric> {
             Counter,
             stats.returned_to_rdma,
         ),
+        (
+            "streams_stale_completions",
+            "Completions of queue pairs that carry no stream any more.",
+            Counter,
+            stats.stale_completions,
+        ),
     ]
     .into_iter()
     .map(|(name, help, kind, value)| Metric { name, help, kind, labels: Vec::new(), value })

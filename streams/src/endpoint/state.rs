@@ -63,6 +63,8 @@ pub(crate) struct State {
     made: u64,
     moved_to_tcp: u64,
     returned_to_rdma: u64,
+    /// Completions of queue pairs that carry no stream any more.
+    stale: u64,
     /// Threads that wait and poll meanwhile.
     pub polling: usize,
     pub stopping: bool,
@@ -89,6 +91,7 @@ impl State {
             made: 0,
             moved_to_tcp: 0,
             returned_to_rdma: 0,
+            stale: 0,
             polling: 0,
             stopping: false,
         })
@@ -109,6 +112,7 @@ impl State {
             over_tcp: self.links.values().filter(|link| link.is_by_tcp()).count(),
             moved_to_tcp: self.moved_to_tcp,
             returned_to_rdma: self.returned_to_rdma,
+            stale_completions: self.stale,
         }
     }
 
@@ -151,7 +155,7 @@ impl State {
         };
         let mut pair = pair.build()?;
         if let Err(error) = link.lend(&self.pool, &mut pair, count) {
-            link.take_back();
+            self.stale += link.take_back();
             return Err(error);
         }
         self.by_qpn.insert(pair.qpn(), id);
@@ -337,8 +341,11 @@ impl State {
 
     fn complete(&mut self, done: &Completion) {
         // One that was forgotten has none.
-        let Some(id) = self.by_qpn.get(&done.qpn).copied() else { return };
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let id = self.by_qpn.get(&done.qpn).copied();
+        let Some((id, link)) = id.and_then(|id| Some((id, self.links.get_mut(&id)?))) else {
+            self.stale += 1;
+            return;
+        };
         if link.generation > 0 && link.qpn() != Some(done.qpn) {
             // Of a queue pair that does not carry it yet.
             return link.hold(done);

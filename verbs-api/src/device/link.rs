@@ -3,6 +3,7 @@
 use super::Device;
 use crate::driver::PollBackoff;
 use crate::error::Error;
+use crate::pool::Lease;
 #[cfg(feature = "async")]
 use crate::wakers::Place;
 use core::time::Duration;
@@ -23,12 +24,15 @@ impl Device {
     }
 
     /// Why frames cannot pass; `None` if they can. The text says what to do: where this end waits
-    /// for whom, in what the two ends differ, which interface has no carrier.
+    /// for whom, in what the two ends differ, which interface has no carrier, which pool's switch
+    /// has ended.
     ///
     /// It is as of the engine's last turn: nobody has been looked for before the first one.
     #[must_use]
     pub fn link_down(&self) -> Option<LinkDown> {
-        self.nic().map_or(Some(LinkDown::Unknown), |mut nic| nic.link_down())
+        let why = self.nic().map_or(Some(LinkDown::Unknown), |mut nic| nic.link_down())?;
+        let lost = self.inner.lease.get().and_then(Lease::lost);
+        Some(lost.map_or(why, LinkDown::Removed))
     }
 
     /// Waits until frames can pass, `limit` at most. It drives the engine of a device without a

@@ -3,13 +3,14 @@
 use crate::affinity::stay_on;
 use crate::channel::Channel;
 use crate::error::{Error, Result};
+use crate::host::resolve;
 use crate::interrupt;
 use crate::output;
 use crate::perf::cli::{Basics, Defaults};
 use crate::program;
 use crate::pump::{Drive, PEER_WAIT};
 use clap::{Command, CommandFactory};
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 use verbs_api::Role;
@@ -85,17 +86,9 @@ pub fn by_tcp(
     }
     let address = SocketAddr::from((basics.bind, basics.port));
     Channel::accept(device, tool.version, address, None, || {
-        program::say(format_args!("waiting for a client on {address}"));
+        let reach = if address.ip().is_loopback() { "; --bind lets in those of other hosts" } else { "" };
+        program::say(format_args!("waiting for a client on {address}{reach}"));
     })
-}
-
-/// The address of a server.
-pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr> {
-    let fails = |source| Error::Host { host: host.to_owned(), source };
-    // A server listens on an IPv4 address unless told otherwise.
-    let found = || (host, port).to_socket_addrs().map_err(fails);
-    let found = found()?.find(SocketAddr::is_ipv4).or(found()?.next());
-    found.ok_or_else(|| fails(std::io::Error::other("it has no address")))
 }
 
 /// Waits until the peer is as far as we are: `key` and a number that both must say alike.

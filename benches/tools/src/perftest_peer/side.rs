@@ -3,7 +3,7 @@
 use super::cli::Args;
 use crate::dial;
 use crate::error::{Error, Result};
-use crate::perf::tool::resolve;
+use crate::host::resolve;
 use crate::program;
 use crate::pump::{wait_for, wait_until};
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -10,7 +10,7 @@ use clap::{ArgMatches, Parser};
 use core::net::IpAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use verbs_api::{Device, DeviceSpec, Error as VerbsError};
+use verbs_api::{Device, DeviceSpec, Error as VerbsError, Role};
 
 /// Sends datagrams (UD) to another ping, which answers each; without a host, only answers
 ///
@@ -18,7 +18,7 @@ use verbs_api::{Device, DeviceSpec, Error as VerbsError};
 #[derive(Parser)]
 #[command(version)]
 pub struct Cli {
-    /// The device, as in memif:/tmp/a.sock,role=server; `srnic help` lists the kinds
+    /// The device, as in memif:/tmp/a.sock; `srnic help` lists the kinds
     #[arg(short, long)]
     device: String,
     /// The peer's address
@@ -61,6 +61,7 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 
 fn run(cli: &Cli) -> error::Result<bool> {
     let spec: DeviceSpec = cli.device.parse().map_err(VerbsError::from)?;
+    let spec = spec.or_role(if cli.host.is_some() { Role::Client } else { Role::Server });
     let device = Device::open_spec(&spec)?;
     let mut pinger = Pinger::new(&device)?;
     let Some(host) = cli.host else {

@@ -7,12 +7,13 @@ use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::place::Place;
 use datapath::port::{Interrupt, Port};
+use memif::socket::{SocketFile, remove_stale};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ pub struct Arrival {
 
 /// The socket, and the thread that answers there. Both go with it.
 pub struct Pool {
-    socket: PathBuf,
+    _file: SocketFile,
     stop: Interrupt,
     thread: Option<JoinHandle<()>>,
 }
@@ -50,7 +51,7 @@ impl Pool {
     /// # Errors
     /// [`Error::File`]: somebody answers there already, or there cannot be such a socket.
     pub fn start(socket: &Path, network: Network, fixed: usize) -> Result<(Self, Receiver<Arrival>)> {
-        let listener = listen(socket).map_err(Error::file("listen at", socket))?;
+        let (listener, file) = listen(socket).map_err(Error::file("listen at", socket))?;
         let place = Place::new("pool")?;
         let stop = Interrupt::new().map_err(Error::file("watch", socket))?;
         let (arrivals, arriving) = channel();
@@ -59,7 +60,7 @@ impl Pool {
         let thread = std::thread::Builder::new().name("pool".to_owned());
         let thread = thread.spawn(move || desk.serve(&listener, &stopped));
         let thread = Some(thread.map_err(Error::file("serve", socket))?);
-        Ok((Self { socket: socket.to_owned(), stop, thread }, arriving))
+        Ok((Self { _file: file, stop, thread }, arriving))
     }
 }
 
@@ -70,25 +71,14 @@ impl Drop for Pool {
             // If it has panicked, it has said so.
             let _ = thread.join();
         }
-        // It may be gone already.
-        let _ = std::fs::remove_file(&self.socket);
     }
 }
 
-/// A socket where one of a switch that is gone may lie.
-fn listen(socket: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(socket) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse && is_left(socket) => {
-            std::fs::remove_file(socket)?;
-            UnixListener::bind(socket)
-        }
-        bound => bound,
-    }
-}
-
-/// Returns `true` if nobody answers there.
-fn is_left(socket: &Path) -> bool {
-    UnixStream::connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+/// A socket where one of a switch that is gone may lie, and its file.
+fn listen(socket: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    remove_stale(socket).map_err(io::Error::other)?;
+    let listener = UnixListener::bind(socket)?;
+    Ok((listener, SocketFile::new(socket)?))
 }
 
 /// What the thread has.

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 pub struct Cli {
     /// The ports, as in memif:/tmp/1.sock or
     /// queue:frames=256,mark=65,rate=10G:fault:loss=1%:memif:/tmp/2.sock
-    #[arg(required_unless_present = "pool", num_args = 1.., value_name = "PORT")]
+    #[arg(value_name = "PORT")]
     ports: Vec<PortSpec>,
     /// A socket where processes ask for a port and an address
     #[arg(long, value_name = "SOCKET")]
@@ -50,7 +50,9 @@ pub fn main(matches: &ArgMatches) -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     output::check_file(cli.json.as_deref())?;
     if cli.pool.is_none() && cli.ports.len() < 2 {
-        return Err(Error::Options("a switch has two ports or more, or a --pool".to_owned()));
+        let said = "a switch has two ports or more, or a --pool, as in `srnic switch memif:/tmp/1.sock memif:/tmp/2.sock` or \
+             `srnic switch --pool /tmp/pool.sock`";
+        return Err(Error::Options(said.to_owned()));
     }
     descriptors::allow(cli.ports.len(), Of::Ports)?;
     let mut switch = Switch::default();

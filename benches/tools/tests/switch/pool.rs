@@ -143,14 +143,31 @@ fn a_socket_has_one_switch_and_what_a_dead_one_left_is_taken_over() {
     let _switch = switch(&socket);
     let mut command = srnic("switch");
     command.arg("--pool").arg(&socket);
-    Running::start(command).end().assert_failed(1, "cannot listen at");
+    let said = format!("cannot listen at {}: another server is listening on it", socket.display());
+    Running::start(command).end().assert_failed(1, &said);
     // It is still the first one's.
     assert!(ask(&socket).0.starts_with("memif:"));
 }
 
+/// A file that somebody else made is not the switch's to remove.
+#[test]
+fn a_file_at_the_place_of_the_socket_stays() {
+    let place = Place::new("switch-pool-file");
+    let file = place.path("notes.txt");
+    std::fs::write(&file, "mine").expect("a file");
+    let mut command = srnic("switch");
+    command.arg("--pool").arg(&file);
+    Running::start(command)
+        .end()
+        .assert_failed(1, "something that is no socket is there; remove it or use another");
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"mine");
+}
+
 #[test]
 fn a_switch_without_a_pool_has_two_ports() {
-    let mut command = srnic("switch");
-    command.arg("memif:/tmp/alone.sock");
-    Running::start(command).end().assert_failed(1, "two ports or more, or a --pool");
+    for ports in [&[][..], &["memif:/tmp/alone.sock"]] {
+        let mut command = srnic("switch");
+        command.args(ports);
+        Running::start(command).end().assert_failed(1, "two ports or more, or a --pool");
+    }
 }

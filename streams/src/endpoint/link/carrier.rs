@@ -40,10 +40,10 @@ impl Link {
         Ok(())
     }
 
-    /// That queue pair is gone, and carried nothing.
-    pub fn take_back(&mut self) {
-        self.early.clear();
+    /// That queue pair is gone, and carried nothing. Returns how many of its completions had come.
+    pub fn take_back(&mut self) -> u64 {
         self.unposted.append(&mut self.lent);
+        self.early.drain(..).len() as u64
     }
 
     /// The connection is there.
