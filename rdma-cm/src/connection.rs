@@ -1,8 +1,7 @@
 //! A connection's state.
 
-use crate::event::{Failure, Request};
+use crate::event::{Failure, Host, Request};
 use crate::terms::Terms;
-use core::net::IpAddr;
 use core::time::Duration;
 use wire::cm::MAD_LEN;
 
@@ -75,7 +74,7 @@ pub enum State {
 /// A connection.
 pub struct Connection {
     /// The other host.
-    pub peer: IpAddr,
+    pub peer: Host,
     /// The peer's number of the connection; 0: not known yet.
     pub remote_id: u32,
     /// The peer's queue pair; 0: not known yet.

@@ -95,6 +95,8 @@ pub enum Failure {
 pub struct Request {
     /// The peer: the address that its MADs come from, and the port that it says it has.
     pub peer: SocketAddr,
+    /// The Ethernet address that it sent from, if that is known.
+    pub mac: Option<[u8; 6]>,
     /// The port that it wants.
     pub port: u16,
     /// The number of the peer's queue pair.
@@ -121,11 +123,27 @@ pub struct Request {
     pub private_data: [u8; IpCmHeader::PRIVATE_DATA],
 }
 
+/// Where a MAD came from, or goes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Its address.
+    pub ip: IpAddr,
+    /// The Ethernet address that it sent from. `None`: it is to be looked for.
+    pub mac: Option<[u8; 6]>,
+}
+
+impl From<IpAddr> for Host {
+    fn from(ip: IpAddr) -> Self {
+        Self { ip, mac: None }
+    }
+}
+
 /// A MAD to be sent, from queue pair 1 to queue pair 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// The host.
-    pub to: IpAddr,
+    /// The host. Who has no connection with us yet is answered where it sent from, however long
+    /// the program took.
+    pub to: Host,
     /// The bytes of the MAD.
     pub mad: Box<[u8; MAD_LEN]>,
 }

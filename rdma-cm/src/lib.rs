@@ -40,7 +40,7 @@ mod terms;
 
 pub use config::Config;
 pub use dialect::{Dialect, Options, VENDOR_ID};
-pub use event::{Event, Failure, Request, Transmit};
+pub use event::{Event, Failure, Host, Request, Transmit};
 pub use lookup::{Question, Service};
 pub use manager::{CmError, CommId, Manager};
 pub use stats::Stats;

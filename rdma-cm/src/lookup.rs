@@ -5,6 +5,7 @@
 //! [`Config::ended_max`](crate::Config::ended_max).
 
 use crate::connection::Retry;
+use crate::event::Host;
 use crate::manager::CommId;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -43,7 +44,7 @@ pub(crate) enum State {
 
 /// A question.
 pub(crate) struct Entry {
-    pub peer: IpAddr,
+    pub peer: Host,
     /// The number that its sender gave it.
     pub request_id: u32,
     pub tid: u64,
@@ -67,7 +68,7 @@ pub(crate) struct Lookups {
 }
 
 impl Entry {
-    pub const fn new(peer: IpAddr, request_id: u32, tid: u64, service_id: u64, state: State) -> Self {
+    pub const fn new(peer: Host, request_id: u32, tid: u64, service_id: u64, state: State) -> Self {
         Self { peer, request_id, tid, service_id, state, deadline: Duration::MAX }
     }
 }
@@ -92,7 +93,7 @@ impl Lookups {
 
     pub fn insert(&mut self, id: CommId, entry: Entry, deadline: Duration) {
         if let State::Waits { question } = &entry.state {
-            self.theirs.insert((entry.peer, entry.request_id), id);
+            self.theirs.insert((entry.peer.ip, entry.request_id), id);
             if let Some([_, waiting]) = self.listeners.get_mut(&question.port) {
                 *waiting += 1;
             }
@@ -132,7 +133,7 @@ impl Lookups {
         self.leave_backlog(id);
         let entry = self.entries.remove(&id)?;
         self.deadlines.remove(&(entry.deadline, id));
-        let key = (entry.peer, entry.request_id);
+        let key = (entry.peer.ip, entry.request_id);
         if self.theirs.get(&key) == Some(&id) {
             self.theirs.remove(&key);
         }
@@ -142,7 +143,7 @@ impl Lookups {
     /// Those that wait for an answer of a host, and are no longer asked again at `now`.
     pub fn given_up(&self, now: Duration, host: IpAddr) -> Vec<CommId> {
         let is = |entry: &Entry| {
-            entry.peer == host && matches!(entry.state, State::Asked { until, .. } if until <= now)
+            entry.peer.ip == host && matches!(entry.state, State::Asked { until, .. } if until <= now)
         };
         self.entries.iter().filter(|(_, entry)| is(entry)).map(|(id, _)| *id).collect()
     }

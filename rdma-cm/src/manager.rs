@@ -9,7 +9,7 @@ mod timers;
 use crate::config::{Config, timeout_code};
 use crate::connection::{Connection, Patience, Refusal, Retry, State};
 use crate::dialect::Options;
-use crate::event::{Event, Failure, Request, Transmit};
+use crate::event::{Event, Failure, Host, Request, Transmit};
 use crate::lookup::Lookups;
 use crate::random::Random;
 use crate::stats::Stats;
@@ -187,10 +187,10 @@ impl Manager {
             private_data: IpCmHeader { src_port, src: from, dst: to }.emit(&private_data),
         };
         let message = Message::Req(Box::new(req));
-        let retry = self.send_reliably(to, tid, attr_mod, message, self.config.retry_first);
+        let retry = self.send_reliably(to.into(), tid, attr_mod, message, self.config.retry_first);
         let deadline = now.saturating_add(retry.interval);
         let connection = Connection {
-            peer: to,
+            peer: to.into(),
             remote_id: 0,
             remote_qpn: 0,
             remote_psn: 0,
@@ -377,7 +377,7 @@ impl Manager {
     pub fn handle_unreachable(&mut self, now: Duration, host: IpAddr) {
         self.handle_unsent(now, host);
         let ends = |connection: &Connection| matches!(connection.state, State::DreqSent { .. });
-        for id in self.table.ids(|connection| connection.peer == host && ends(connection)) {
+        for id in self.table.ids(|connection| connection.peer.ip == host && ends(connection)) {
             self.end(now, id, State::TimeWait);
             self.events.push_back(Event::Disconnected { id });
         }
@@ -389,7 +389,7 @@ impl Manager {
     pub fn handle_unsent(&mut self, now: Duration, host: IpAddr) {
         let gives_up =
             |state: &State| matches!(state, State::ReqSent { patience, .. } if !patience.lasts(now));
-        for id in self.table.ids(|connection| connection.peer == host && gives_up(&connection.state)) {
+        for id in self.table.ids(|connection| connection.peer.ip == host && gives_up(&connection.state)) {
             self.fail(id, Failure::Unreachable);
         }
         self.fail_questions(now, host);
@@ -457,7 +457,7 @@ impl Manager {
     /// time.
     fn send_reliably(
         &mut self,
-        to: IpAddr,
+        to: Host,
         tid: u64,
         attr_mod: u32,
         message: Message,

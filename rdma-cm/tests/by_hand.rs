@@ -2,7 +2,7 @@
 
 mod support;
 
-use rdma_cm::{CommId, Event, Manager};
+use rdma_cm::{CommId, Event, Host, Manager};
 use support::{MS, PORT, config, ip, terms};
 use wire::cm::{Mad, Message, RejReason};
 
@@ -62,6 +62,29 @@ fn a_listener_has_the_backlog_that_it_asked_for() {
     assert_eq!(ask(&mut passive, 4), [], "one still waits for this listener");
     passive.reject(MS, new[0], RejReason::CONSUMER, b"").expect("it waits");
     assert_eq!(ask(&mut passive, 5).len(), 1, "there is room again");
+}
+
+/// A stranger is answered where it sent from, however often; one that is connected is looked for.
+#[test]
+fn a_stranger_is_answered_where_it_sent_from() {
+    let from = Host { ip: ip(1), mac: Some([2, 0, 0, 0, 0, 9]) };
+    let (mut active, mut passive) = (Manager::new(config(1)), Manager::new(config(2)));
+    passive.listen(PORT, 1).expect("a listener");
+    let ours = active.connect(MS, ip(2), PORT, &terms(1), b"").expect("begun");
+    let sent = |cm: &mut Manager| cm.poll_transmit().expect("a message");
+    passive.handle_mad(MS, from, &sent(&mut active).mad[..]);
+    let theirs = requested(&mut passive)[0];
+    assert_eq!(passive.request(theirs).and_then(|request| request.mac), from.mac);
+    passive.accept(MS, theirs, &terms(2), b"").expect("it waits");
+    let rep = sent(&mut passive);
+    passive.handle_timeouts(MS * 1000);
+    assert_eq!([rep.to, sent(&mut passive).to], [from; 2]);
+
+    active.handle_mad(MS, ip(2), &rep.mad[..]);
+    active.established(ours).expect("it was granted");
+    passive.handle_mad(MS, from, &sent(&mut active).mad[..]);
+    passive.close(MS, theirs);
+    assert_eq!(sent(&mut passive).to, ip(1).into());
 }
 
 /// A DREQ is answered by a DREP always (protocol.md 1.12): also when our REJ of the connection was

@@ -225,7 +225,7 @@ fn forged_answers_are_counted() {
     };
     let now = net.now;
     for (from, tid, number) in [(7, mad.tid, id.0), (2, mad.tid ^ 1, id.0), (2, mad.tid, id.0 ^ 1)] {
-        net.ends[0].handle_mad(now, [10, 0, 0, from].into(), &forged(tid, number));
+        net.ends[0].handle_mad(now, IpAddr::from([10, 0, 0, from]), &forged(tid, number));
     }
     assert_eq!((net.ends[0].poll_event(), net.ends[0].stats().strangers), (None, 3));
     net.ends[0].handle_mad(now, ip(1), &forged(mad.tid, id.0));

@@ -130,7 +130,7 @@ fn a_flood_of_requests_is_bounded() {
     let (mut now, mut requested) = (MS, 0);
     for index in 0..30_000_u32 {
         let [.., a, b] = index.to_be_bytes();
-        let from = [10, 1, a, b].into();
+        let from: std::net::IpAddr = [10, 1, a, b].into();
         let mut bytes = req(&mut peer, index % 0xFF_0000);
         if index % 7 == 0 {
             // Another port.

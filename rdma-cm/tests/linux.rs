@@ -74,7 +74,7 @@ fn a_client_of_linux_is_accepted() {
     let [req, _, _, dreq, _] = &rping()[..] else { panic!("another capture") };
     let mut cm = manager(SERVER);
     cm.listen(PORT, 1).expect("a listener");
-    cm.handle_mad(MS, CLIENT.into(), &req.emit());
+    cm.handle_mad(MS, IpAddr::from(CLIENT), &req.emit());
     let Some(Event::Requested { id, port: PORT }) = cm.poll_event() else { panic!("no request") };
     let request = cm.request(id).expect("it waits");
     assert_eq!((request.peer, request.offer), ("10.99.0.1:37499".parse().expect("an address"), None));
@@ -95,7 +95,7 @@ fn a_client_of_linux_is_accepted() {
     // The capture's messages name the number of another server; this is what Linux would say to us.
     let Message::Dreq(mut end) = dreq.message.clone() else { panic!("no DREQ") };
     (end.remote_comm_id, end.remote_qpn) = (id.0, 0x123);
-    cm.handle_mad(MS, CLIENT.into(), &Mad { message: Message::Dreq(end), ..dreq.clone() }.emit());
+    cm.handle_mad(MS, IpAddr::from(CLIENT), &Mad { message: Message::Dreq(end), ..dreq.clone() }.emit());
     assert_eq!(
         [cm.poll_event(), cm.poll_event()],
         [Some(Event::Established { id }), Some(Event::Disconnected { id })]
@@ -110,7 +110,11 @@ fn a_server_of_linux_grants_plain_connections() {
         let id = cm.connect(MS, SERVER.into(), PORT, &Terms { dialect, ..terms() }, b"").expect("begun");
         let Message::Rep(mut granted) = rep.message.clone() else { panic!("no REP") };
         granted.remote_comm_id = id.0;
-        cm.handle_mad(MS, SERVER.into(), &Mad { message: Message::Rep(granted), ..rep.clone() }.emit());
+        cm.handle_mad(
+            MS,
+            IpAddr::from(SERVER),
+            &Mad { message: Message::Rep(granted), ..rep.clone() }.emit(),
+        );
         if dialect == Dialect::Require {
             let failure = Failure::Disagreed(Disagreement::Dialect);
             assert_eq!(cm.poll_event(), Some(Event::Failed { id, failure }));

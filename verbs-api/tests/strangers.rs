@@ -53,11 +53,15 @@ impl Host {
         Connector::new().connect(self.pair(), to)?.wait(LIMIT)
     }
 
-    /// Grants every request, as a server does, until it is told to stop; keeps the last hundred.
-    fn serve(&self, stop: &AtomicBool) {
+    /// Grants every request, as a server does, until it is told to stop; keeps the last hundred. It
+    /// looks away for so long once.
+    fn serve(&self, stop: &AtomicBool, mut away: Duration) {
         let listener = Listener::bind(&self.device, PORT).expect("free");
         let mut granted = VecDeque::new();
         while !stop.load(Ordering::Relaxed) {
+            if !granted.is_empty() {
+                sleep(core::mem::take(&mut away));
+            }
             let Ok(request) = listener.get_request(Duration::from_millis(20)) else { continue };
             if let Ok(connecting) = request.accept(self.pair()) {
                 granted.push_back(connecting);
@@ -198,7 +202,8 @@ fn datagram(flow: &Flow, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Real hosts connect with the victim, and it with them, while `rate` strangers a second ask it.
-fn connects_through(source: Source, rate: u32) {
+/// Its program looks away for some time.
+fn connects_through(source: Source, rate: u32, away: Duration) {
     // One flood at a time: each is to find the processors free.
     static FLOODS: Mutex<()> = Mutex::new(());
     let _turn = FLOODS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,9 +218,9 @@ fn connects_through(source: Source, rate: u32) {
     let stop = AtomicBool::new(false);
     scope(|threads| {
         let stopping = StopOnDrop(&stop);
-        threads.spawn(|| victim.serve(&stop));
+        threads.spawn(|| victim.serve(&stop, away));
         for other in &others {
-            threads.spawn(|| other.serve(&stop));
+            threads.spawn(|| other.serve(&stop, Duration::ZERO));
         }
         let flood = threads.spawn(|| {
             forger.flood(rate, &stop);
@@ -263,18 +268,24 @@ impl Drop for StopOnDrop<'_> {
 
 #[test]
 fn a_few_strangers_a_second_keep_nobody_from_connecting() {
-    connects_through(Source::Own, 85);
+    connects_through(Source::Own, 85, Duration::ZERO);
 }
 
 #[test]
 fn many_strangers_a_second_keep_nobody_from_connecting() {
-    connects_through(Source::Own, 1000);
+    connects_through(Source::Own, 1000, Duration::ZERO);
+}
+
+/// More hosts ask meanwhile than are remembered, and each that waits is answered all the same.
+#[test]
+fn strangers_that_a_busy_program_lets_wait_keep_nobody_from_connecting() {
+    connects_through(Source::Own, 1000, Duration::from_secs(1));
 }
 
 #[test]
 fn strangers_that_cannot_be_answered_keep_nobody_from_connecting() {
-    connects_through(Source::Group, 85);
-    connects_through(Source::Group, 1000);
+    connects_through(Source::Group, 85, Duration::ZERO);
+    connects_through(Source::Group, 1000, Duration::ZERO);
 }
 
 /// What the others would see if strangers took places: a program that goes to hosts that do not
@@ -286,7 +297,7 @@ fn a_table_full_of_hosts_that_are_looked_for_delays_a_connection() {
     let stop = AtomicBool::new(false);
     scope(|threads| {
         let _stopping = StopOnDrop(&stop);
-        threads.spawn(|| other.serve(&stop));
+        threads.spawn(|| other.serve(&stop, Duration::ZERO));
         // The first of them is given up two and a half seconds from here at the earliest.
         let start = Instant::now();
         let under_way: Vec<_> = (0..512_u32)

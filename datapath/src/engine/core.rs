@@ -137,6 +137,12 @@ impl Core {
         self.neighbor.heard_from(self.units.now, ip)
     }
 
+    /// Remembers where a host sent from to queue pair 1, as if it had just done so: it waits for an
+    /// answer, and others may have sent since.
+    pub fn note_heard(&mut self, ip: IpAddr, mac: [u8; 6]) {
+        self.neighbor.note_heard(self.units.now, ip, mac);
+    }
+
     /// Where queue pairs ring, for a thread that sleeps until one does.
     #[must_use]
     pub const fn doorbells(&self) -> &Doorbells {

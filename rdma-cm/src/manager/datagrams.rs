@@ -2,7 +2,7 @@
 
 use super::{CmError, CommId, Manager, padded};
 use crate::connection::Retry;
-use crate::event::{Event, Failure};
+use crate::event::{Event, Failure, Host};
 use crate::lookup::{Entry, Question, Service, State};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -62,9 +62,13 @@ impl Manager {
             private_data: IpCmHeader { src_port, src: from, dst: peer }.emit_sidr(&program),
         };
         let interval = self.config.retry_first;
-        let retry = self.send_reliably(peer, tid, 0, Message::SidrReq(Box::new(asked)), interval);
+        let retry = self.send_reliably(peer.into(), tid, 0, Message::SidrReq(Box::new(asked)), interval);
         let state = State::Asked { retry, until, is_refused: false };
-        self.lookups.insert(id, Entry::new(peer, id.0, tid, service_id, state), now.saturating_add(interval));
+        self.lookups.insert(
+            id,
+            Entry::new(peer.into(), id.0, tid, service_id, state),
+            now.saturating_add(interval),
+        );
         Ok(id)
     }
 
@@ -140,8 +144,8 @@ impl Manager {
         true
     }
 
-    pub(super) fn handle_sidr_req(&mut self, now: Duration, from: IpAddr, mad: &Mad, asked: &SidrReq) {
-        if let Some(id) = self.lookups.of_peer(from, asked.request_id)
+    pub(super) fn handle_sidr_req(&mut self, now: Duration, from: Host, mad: &Mad, asked: &SidrReq) {
+        if let Some(id) = self.lookups.of_peer(from.ip, asked.request_id)
             && let Some(entry) = self.lookups.get(id)
         {
             if entry.tid == mad.tid {
@@ -155,7 +159,7 @@ impl Manager {
             // The peer has begun its numbers anew.
             self.lookups.remove(id);
         }
-        let Some(question) = self.question_of(from, asked) else {
+        let Some(question) = self.question_of(from.ip, asked) else {
             let answer = SidrRep {
                 request_id: asked.request_id,
                 status: SidrStatus::UNSUPPORTED,
@@ -193,9 +197,10 @@ impl Manager {
         is_ours.then(|| Box::new(Question { peer, port, private_data }))
     }
 
-    pub(super) fn handle_sidr_rep(&mut self, now: Duration, from: IpAddr, tid: u64, answer: &SidrRep) {
+    pub(super) fn handle_sidr_rep(&mut self, now: Duration, from: Host, tid: u64, answer: &SidrRep) {
         let id = CommId(answer.request_id);
-        let Some(entry) = self.lookups.get_mut(id).filter(|entry| entry.peer == from && entry.tid == tid)
+        let Some(entry) =
+            self.lookups.get_mut(id).filter(|entry| entry.peer.ip == from.ip && entry.tid == tid)
         else {
             self.stats.strangers += 1;
             return;

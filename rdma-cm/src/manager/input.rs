@@ -4,7 +4,7 @@ use super::{CommId, Manager};
 use crate::config::timeout;
 use crate::connection::{Connection, State};
 use crate::dialect::Options;
-use crate::event::{Event, Failure, Request};
+use crate::event::{Event, Failure, Host, Request};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use wire::cm::{Drep, Dreq, IpCmHeader, Mad, Message, Mra, Refers, Rej, RejReason, Rep, Req, Rtu, TcpPort};
@@ -16,7 +16,8 @@ const QPN_MAX: u32 = 0xFF_FFFE;
 
 impl Manager {
     /// Takes the payload of a datagram that came to queue pair 1 from the host `from`.
-    pub fn handle_mad(&mut self, now: Duration, from: IpAddr, bytes: &[u8]) {
+    pub fn handle_mad(&mut self, now: Duration, from: impl Into<Host>, bytes: &[u8]) {
+        let from = from.into();
         self.stats.received += 1;
         let Ok(mad) = Mad::parse(bytes) else {
             self.stats.malformed += 1;
@@ -37,10 +38,10 @@ impl Manager {
     }
 
     /// The connection that a message is about, if it is one with that host.
-    fn find(&self, from: IpAddr, ours: u32, theirs: u32) -> Option<(CommId, &Connection)> {
+    fn find(&self, from: Host, ours: u32, theirs: u32) -> Option<(CommId, &Connection)> {
         let connection = self.table.get(CommId(ours))?;
         let known = connection.remote_id == 0 || connection.remote_id == theirs;
-        (connection.peer == from && known).then_some((CommId(ours), connection))
+        (connection.peer.ip == from.ip && known).then_some((CommId(ours), connection))
     }
 
     /// The connection with this queue pair of the peer's, if it has not ended.
@@ -49,8 +50,8 @@ impl Manager {
         self.table.get(id).is_some_and(|connection| !connection.state.has_ended()).then_some(id)
     }
 
-    fn handle_req(&mut self, now: Duration, from: IpAddr, mad: &Mad, req: &Req) {
-        if let Some(id) = self.table.by_remote_id(from, req.local_comm_id)
+    fn handle_req(&mut self, now: Duration, from: Host, mad: &Mad, req: &Req) {
+        if let Some(id) = self.table.by_remote_id(from.ip, req.local_comm_id)
             && self.handle_known_req(now, id, mad, req)
         {
             return;
@@ -60,7 +61,7 @@ impl Manager {
             Ok(request) => request,
             Err(reason) => return self.send_rej(from, mad.tid, ids, Refers::REQ, reason),
         };
-        if let Some(old) = self.live_by_qpn(from, req.qpn) {
+        if let Some(old) = self.live_by_qpn(from.ip, req.qpn) {
             // The peer has a new connection for its queue pair, so it has forgotten the old one.
             self.end_stale(now, old);
             return self.send_rej(from, mad.tid, ids, Refers::REQ, RejReason::STALE_CONNECTION);
@@ -105,7 +106,7 @@ impl Manager {
     }
 
     /// What a REQ asks for, or why it cannot have it.
-    fn request_of(&self, from: IpAddr, mad: &Mad, req: &Req) -> Result<Box<Request>, RejReason> {
+    fn request_of(&self, from: Host, mad: &Mad, req: &Req) -> Result<Box<Request>, RejReason> {
         let port = TcpPort::of(req.service_id).ok_or(RejReason::INVALID_SERVICE_ID)?;
         if req.transport != 0 {
             return Err(RejReason::INVALID_TRANSPORT);
@@ -122,7 +123,8 @@ impl Manager {
             return Err(RejReason::NO_QP);
         }
         Ok(Box::new(Request {
-            peer: SocketAddr::new(from, header.src_port),
+            peer: SocketAddr::new(from.ip, header.src_port),
+            mac: from.mac,
             port: port.0,
             qpn: req.qpn,
             psn: req.starting_psn,
@@ -153,7 +155,7 @@ impl Manager {
         self.stats.requests += 1;
         let (id, port) = (self.new_id(), request.port);
         let connection = Connection {
-            peer: request.peer.ip(),
+            peer: Host { ip: request.peer.ip(), mac: request.mac },
             remote_id: req.local_comm_id,
             remote_qpn: req.qpn,
             remote_psn: req.starting_psn,
@@ -183,7 +185,7 @@ impl Manager {
         }
     }
 
-    fn handle_rep(&mut self, now: Duration, from: IpAddr, mad: &Mad, rep: &Rep) {
+    fn handle_rep(&mut self, now: Duration, from: Host, mad: &Mad, rep: &Rep) {
         let ids = [rep.remote_comm_id, rep.local_comm_id];
         let Some((id, connection)) = self.find(from, rep.remote_comm_id, rep.local_comm_id) else {
             // Else it would repeat it until it gives up.
@@ -193,7 +195,7 @@ impl Manager {
         match &connection.state {
             State::ReqSent { terms, .. } if (1..=QPN_MAX).contains(&rep.qpn) => {
                 let agreed = terms.for_reply(rep, mad.attr_mod);
-                if let Some(old) = self.live_by_qpn(from, rep.qpn) {
+                if let Some(old) = self.live_by_qpn(from.ip, rep.qpn) {
                     self.end_stale(now, old);
                 }
                 self.table.set_deadline(id, None);
@@ -229,7 +231,7 @@ impl Manager {
         }
     }
 
-    fn handle_rtu(&mut self, from: IpAddr, rtu: &Rtu) {
+    fn handle_rtu(&mut self, from: Host, rtu: &Rtu) {
         let Some((id, connection)) = self.find(from, rtu.remote_comm_id, rtu.local_comm_id) else {
             self.stats.strangers += 1;
             return;
@@ -247,12 +249,14 @@ impl Manager {
     fn establish(&mut self, id: CommId) {
         let Some(connection) = self.table.get_mut(id) else { return };
         connection.state = State::Established { active: false };
+        // It is no stranger any more, and may have another one in a while.
+        connection.peer.mac = None;
         self.table.set_deadline(id, None);
         self.stats.established += 1;
         self.events.push_back(Event::Established { id });
     }
 
-    fn handle_mra(&mut self, now: Duration, from: IpAddr, mra: &Mra) {
+    fn handle_mra(&mut self, now: Duration, from: Host, mra: &Mra) {
         let retries = self.config.retries;
         let Some((id, _)) = self.find(from, mra.remote_comm_id, mra.local_comm_id) else {
             self.stats.strangers += 1;
@@ -281,10 +285,10 @@ impl Manager {
         self.table.set_deadline(id, Some(deadline));
     }
 
-    fn handle_rej(&mut self, now: Duration, from: IpAddr, rej: &Rej) {
+    fn handle_rej(&mut self, now: Duration, from: Host, rej: &Rej) {
         // Who gives up before it was answered does not know our number.
         let ours = if rej.remote_comm_id == 0 {
-            self.table.by_remote_id(from, rej.local_comm_id).map_or(0, |id| id.0)
+            self.table.by_remote_id(from.ip, rej.local_comm_id).map_or(0, |id| id.0)
         } else {
             rej.remote_comm_id
         };
@@ -292,7 +296,7 @@ impl Manager {
             // Who has no connection has no number of it; such a one has nothing to end either.
             let known = connection.remote_id == rej.local_comm_id;
             let begun = !matches!(connection.state, State::Established { .. } | State::DreqSent { .. });
-            connection.peer == from
+            connection.peer.ip == from.ip
                 && (known || begun && (connection.remote_id == 0 || rej.local_comm_id == 0))
         });
         let Some(connection) = connection else {
@@ -336,7 +340,7 @@ impl Manager {
         }
     }
 
-    fn handle_dreq(&mut self, now: Duration, from: IpAddr, tid: u64, dreq: &Dreq) {
+    fn handle_dreq(&mut self, now: Duration, from: Host, tid: u64, dreq: &Dreq) {
         let ids = [dreq.remote_comm_id, dreq.local_comm_id];
         let Some((id, connection)) = self.find(from, dreq.remote_comm_id, dreq.local_comm_id) else {
             // What is not there is disconnected.
@@ -369,7 +373,7 @@ impl Manager {
         self.events.push_back(Event::Disconnected { id });
     }
 
-    fn handle_drep(&mut self, now: Duration, from: IpAddr, tid: u64, drep: &Drep) {
+    fn handle_drep(&mut self, now: Duration, from: Host, tid: u64, drep: &Drep) {
         let Some((id, connection)) = self.find(from, drep.remote_comm_id, drep.local_comm_id) else {
             self.stats.strangers += 1;
             return;

@@ -2,8 +2,7 @@
 
 use super::{CommId, Manager};
 use crate::connection::{Connection, State};
-use crate::event::Transmit;
-use core::net::IpAddr;
+use crate::event::{Host, Transmit};
 use core::ops::RangeInclusive;
 use core::time::Duration;
 use wire::cm::{Drep, MAD_LEN, Mad, Message, Mra, Refers, Rej, RejReason};
@@ -19,19 +18,13 @@ const READY_TIMEOUT_STEP: u8 = 2;
 
 impl Manager {
     /// Queues a message; returns its bytes.
-    pub(super) fn send(
-        &mut self,
-        to: IpAddr,
-        tid: u64,
-        attr_mod: u32,
-        message: Message,
-    ) -> Box<[u8; MAD_LEN]> {
+    pub(super) fn send(&mut self, to: Host, tid: u64, attr_mod: u32, message: Message) -> Box<[u8; MAD_LEN]> {
         let mad = Box::new(Mad { tid, attr_mod, message }.emit());
         self.queue(to, mad.clone());
         mad
     }
 
-    pub(super) fn queue(&mut self, to: IpAddr, mad: Box<[u8; MAD_LEN]>) {
+    pub(super) fn queue(&mut self, to: Host, mad: Box<[u8; MAD_LEN]>) {
         if self.output.len() >= self.config.output_max {
             self.stats.output_full += 1;
             return;
@@ -102,14 +95,7 @@ impl Manager {
     }
 
     /// A rejection of what belongs to no connection here; `ids` are ours and the peer's.
-    pub(super) fn send_rej(
-        &mut self,
-        to: IpAddr,
-        tid: u64,
-        ids: [u32; 2],
-        refers: Refers,
-        reason: RejReason,
-    ) {
+    pub(super) fn send_rej(&mut self, to: Host, tid: u64, ids: [u32; 2], refers: Refers, reason: RejReason) {
         let [local_comm_id, remote_comm_id] = ids;
         let (info, info_len) = self.info(reason);
         let private_data = [0; Rej::PRIVATE_DATA];
@@ -151,7 +137,7 @@ impl Manager {
 
     /// The answer to a DREQ, of a connection or not. Also the answer to a DREP: who sent that need
     /// not stay for us.
-    pub(super) fn send_drep(&mut self, to: IpAddr, tid: u64, ids: [u32; 2]) {
+    pub(super) fn send_drep(&mut self, to: Host, tid: u64, ids: [u32; 2]) {
         let [local_comm_id, remote_comm_id] = ids;
         let drep = Drep { local_comm_id, remote_comm_id, private_data: [0; Drep::PRIVATE_DATA] };
         self.send(to, tid, 0, Message::Drep(Box::new(drep)));

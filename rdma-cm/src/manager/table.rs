@@ -45,8 +45,8 @@ impl Table {
     /// A new connection, without a deadline.
     pub fn insert(&mut self, id: CommId, connection: Connection) {
         if connection.listener.is_some() {
-            self.by_remote_id.insert((connection.peer, connection.remote_id), id);
-            self.by_remote_qpn.insert((connection.peer, connection.remote_qpn), id);
+            self.by_remote_id.insert((connection.peer.ip, connection.remote_id), id);
+            self.by_remote_qpn.insert((connection.peer.ip, connection.remote_qpn), id);
         }
         self.connections.insert(id, connection);
     }
@@ -55,7 +55,7 @@ impl Table {
     pub fn set_remote(&mut self, id: CommId, remote_id: u32, remote_qpn: u32) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         (connection.remote_id, connection.remote_qpn) = (remote_id, remote_qpn);
-        self.by_remote_qpn.insert((connection.peer, remote_qpn), id);
+        self.by_remote_qpn.insert((connection.peer.ip, remote_qpn), id);
     }
 
     /// The passive connection to which the peer gave this number.
@@ -77,8 +77,8 @@ impl Table {
         ];
         for (index, number) in keys {
             // Another may have taken its place.
-            if index.get(&(connection.peer, number)) == Some(&id) {
-                index.remove(&(connection.peer, number));
+            if index.get(&(connection.peer.ip, number)) == Some(&id) {
+                index.remove(&(connection.peer.ip, number));
             }
         }
         Some(connection)

@@ -277,7 +277,7 @@ impl Net {
             {
                 let (from, transmit) = first.remove();
                 let to = 1 - from;
-                assert_eq!(transmit.to, ip(if to == 0 { 1 } else { 2 }));
+                assert_eq!(transmit.to.ip, ip(if to == 0 { 1 } else { 2 }));
                 if !self.hosts[to].dead {
                     let source = ip(if from == 0 { 1 } else { 2 });
                     self.hosts[to].cm.handle_mad(self.now, source, &transmit.mad[..]);

@@ -97,7 +97,7 @@ impl Connections {
     /// # Errors
     /// [`ConnectionError::Call`] if the peer has given up, or does not go with these terms.
     pub fn agree(&self, id: CommId, terms: &Terms) -> Result<Agreed, Error> {
-        self.call(|service, _| service.look(|state| state.manager.agree(id, terms)))
+        self.call(|service, device| service.agree(device, id, terms))
     }
 
     /// Passive: grants the connection. [`Event::Established`](crate::raw::Event::Established) or

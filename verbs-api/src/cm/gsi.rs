@@ -21,7 +21,7 @@ use datapath::queue::{
     SendRequest, Sge, WcOpcode, WcStatus,
 };
 use datapath::sched::TenantId;
-use rdma_cm::Transmit;
+use rdma_cm::{Host as Source, Transmit};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use wire::cm::{GSI_QKEY, GSI_QPN, MAD_LEN};
@@ -147,20 +147,26 @@ impl Gsi {
     }
 
     /// Takes what has completed; `take` gets each MAD and the host that it came from.
-    pub fn receive(&mut self, shared: &Shared, mut take: impl FnMut(IpAddr, &[u8])) {
+    pub fn receive(&mut self, shared: &Shared, mut take: impl FnMut(Source, &[u8])) {
         // What comes from now on makes another event.
         self.cq.arm(false);
         while let Some(completion) = self.cq.poll() {
             let Ok(index) = usize::try_from(completion.wr_id) else { continue };
             if completion.opcode == WcOpcode::Recv {
-                self.received(index, &completion, &mut take);
+                self.received(shared, index, &completion, &mut take);
             } else {
                 self.sent(shared, index, &completion);
             }
         }
     }
 
-    fn received(&mut self, index: usize, completion: &Completion, take: &mut impl FnMut(IpAddr, &[u8])) {
+    fn received(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        completion: &Completion,
+        take: &mut impl FnMut(Source, &[u8]),
+    ) {
         let len = usize::try_from(completion.byte_len).unwrap_or(0).min(RECEIVE_LEN);
         let mut bytes = [0; RECEIVE_LEN];
         let copied = self.memory.read(index * RECEIVE_LEN, &mut bytes);
@@ -169,7 +175,8 @@ impl Gsi {
             && let Some((area, mad)) = bytes[..len].split_first_chunk()
             && let Some(grh) = Grh::parse(area)
         {
-            take(grh.src, mad);
+            let mac = shared.call().and_then(|nic| nic.core().heard_from(grh.src));
+            take(Source { ip: grh.src, mac }, mad);
         }
         // It has just given back its place in the queue.
         let _ = self.post_receive(index);
@@ -205,11 +212,11 @@ impl Gsi {
     pub fn transmit(&mut self, shared: &Shared, now: Duration) -> BTreeSet<IpAddr> {
         let (mut unreachable, mut resolving) = (BTreeSet::new(), BTreeSet::new());
         for transmit in core::mem::take(&mut self.waiting) {
-            if unreachable.contains(&transmit.to) {
+            if unreachable.contains(&transmit.to.ip) {
                 self.dropped += 1;
                 continue;
             }
-            if self.free.is_empty() || resolving.contains(&transmit.to) {
+            if self.free.is_empty() || resolving.contains(&transmit.to.ip) {
                 self.waiting.push_back(transmit);
                 continue;
             }
@@ -221,16 +228,16 @@ impl Gsi {
                 }
                 // The engine asks for the address, and counts its questions.
                 Err(CreateError::Exhausted { .. }) => {
-                    resolving.insert(transmit.to);
+                    resolving.insert(transmit.to.ip);
                     self.waiting.push_back(transmit);
                 }
                 Err(CreateError::Address(error)) if error.is_resolving() => {
-                    resolving.insert(transmit.to);
+                    resolving.insert(transmit.to.ip);
                     self.waiting.push_back(transmit);
                 }
                 Err(_) => {
                     self.dropped += 1;
-                    unreachable.insert(transmit.to);
+                    unreachable.insert(transmit.to.ip);
                 }
             }
         }
@@ -249,7 +256,8 @@ impl Gsi {
     }
 
     /// The address handle of a host.
-    fn handle(&mut self, shared: &Shared, now: Duration, host: IpAddr) -> Result<AddressKey, CreateError> {
+    fn handle(&mut self, shared: &Shared, now: Duration, to: Source) -> Result<AddressKey, CreateError> {
+        let host = to.ip;
         if let Some(known) = self.hosts.get(&host) {
             if known.in_flight > 0 || now.saturating_sub(known.made) < HANDLE_LIFETIME {
                 return Ok(known.key);
@@ -262,7 +270,7 @@ impl Gsi {
         }
         let mut nic = shared.call().ok_or(CreateError::Unsupported("a device of the parent process"))?;
         // Back to where it sent from: a stranger makes nobody look for it.
-        let dst_mac = nic.core().heard_from(host);
+        let dst_mac = nic.core().heard_from(host).or(to.mac);
         let av = AddressVector { src_ip: self.ip, dst_ip: host, dst_mac, ..AddressVector::default() };
         let key = nic.core_mut().create_ah(self.pd, &av)?;
         self.hosts.insert(host, Host { key, made: now, in_flight: 0 });
@@ -304,8 +312,8 @@ impl Gsi {
             self.free.push(place);
             return false;
         }
-        self.sending[place] = Some(transmit.to);
-        if let Some(host) = self.hosts.get_mut(&transmit.to) {
+        self.sending[place] = Some(transmit.to.ip);
+        if let Some(host) = self.hosts.get_mut(&transmit.to.ip) {
             host.in_flight += 1;
         }
         true

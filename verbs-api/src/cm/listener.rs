@@ -233,7 +233,7 @@ impl ConnectionRequest {
             return Err(Error::OtherDevice { what: "queue pair" });
         }
         let terms = pair.terms(self.dialect)?;
-        let agreed = service.look(|state| state.manager.agree(*id, &terms)).map_err(refused)?;
+        let agreed = service.agree(device, *id, &terms).map_err(refused)?;
         let pair = pair.connect_as(&agreed, self.peer.ip())?;
         let accepted = service.call(device, |state, now| {
             state.manager.accept(now, *id, &terms, &self.reply)?;

@@ -20,7 +20,7 @@ use datapath::engine::ModifyError;
 use datapath::qp::attr::{QpAttr, QpAttrMask};
 use datapath::qp::state::QpState;
 use datapath::time::Time;
-use rdma_cm::{Agreed, CommId, Config, Event, Failure, Manager, Question, Request, Stats};
+use rdma_cm::{Agreed, CmError, CommId, Config, Event, Failure, Manager, Question, Request, Stats, Terms};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -238,6 +238,22 @@ impl Service {
     /// Connections whose peers may wait for us, and MADs that wait to be sent.
     pub fn owes(&self, shared: &Shared) -> usize {
         self.look(|state| state.manager.owes(now(shared)) + state.gsi.waiting())
+    }
+
+    /// Passive: what the queue pair is to be given for a request that waits. The engine then knows
+    /// where the request came from, however long it has waited, and need not look for its host.
+    pub(super) fn agree(&self, device: &Device, id: CommId, terms: &Terms) -> Result<Agreed, CmError> {
+        self.look(|state| {
+            let agreed = state.manager.agree(id, terms)?;
+            let request = state.manager.request(id);
+            if let Some((ip, mac)) = request.and_then(|request| Some((request.peer.ip(), request.mac?)))
+                && let Some(mut nic) = device.shared().call()
+                && nic.core().heard_from(ip).is_none()
+            {
+                nic.core_mut().note_heard(ip, mac);
+            }
+            Ok(agreed)
+        })
     }
 
     /// Looks once.
