@@ -60,7 +60,7 @@ pub(crate) use requester::{Grant, TransmitEnd, become_idle, reactivate, tell_if_
 pub(crate) use responder::RequestPacket;
 pub(crate) use srnic::{
     Acknowledgement, Gap, Hull, Reads, Responses, RxRecovery, admit, apply_advance, on_acknowledge,
-    on_response_timer,
+    on_response_timer, take_middle,
 };
 pub(crate) use table::{QPN_GSI, QpTable};
 pub(crate) use tx_slots::{NotSent, TxSlots};

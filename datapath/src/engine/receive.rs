@@ -10,7 +10,9 @@ use crate::qpn::MULTICAST_QPN;
 use crate::time::Time;
 use core::net::IpAddr;
 use wire::cm::Mad;
-use wire::{Body, CommonFrame, Datagram, Ecn, EncapError, Packet, ParseError, RxFrame, Transport, WireMode};
+use wire::{
+    Body, CommonFrame, Datagram, Ecn, EncapError, Opcode, Packet, ParseError, RxFrame, Transport, WireMode,
+};
 
 /// Bytes of the longest frame: an IP packet of 9216 bytes, Ethernet header and VLAN tag.
 const FRAME_LEN_MAX: usize = 9216 + 18;
@@ -119,9 +121,15 @@ impl Core {
         if !is_for(qp.hot, units, WireMode::Srnic, is_from_peer, packet.pkey()) {
             return qp::note_refused(&mut qp, units, WireMode::Srnic, is_from_peer, common.from_l3());
         }
+        let ce = common.ecn() == Ecn::Ce;
+        if packet.opcode() == Opcode::RcReadResponseMiddle
+            && qp::take_middle(&mut qp, units, packet, common.from_l3(), ce)
+        {
+            return;
+        }
         if units.is_whole(common.from_l3()) {
             qp.cold.heard_at = units.now;
-            qp::on_packet(&mut qp, units, &packet, common.ecn() == Ecn::Ce);
+            qp::on_packet(&mut qp, units, &packet, ce);
         }
     }
 

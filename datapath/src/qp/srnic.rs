@@ -10,7 +10,7 @@ mod responder;
 
 pub(crate) use receive_stream::Gap;
 pub(super) use receive_stream::ReceiveStream;
-pub(crate) use requester::{Acknowledgement, Hull, Reads, on_acknowledge};
+pub(crate) use requester::{Acknowledgement, Hull, Reads, on_acknowledge, take_middle};
 pub(super) use requester::{on_timer, stop_reads, take_answer, transmit};
 pub(super) use responder::{NextWrite, stop_responses, transmit_responses, write_ack, write_in_order};
 pub(crate) use responder::{Responses, RxRecovery, admit, on_response_timer};

@@ -12,6 +12,7 @@ mod long_messages;
 mod memory;
 mod middles;
 mod policies;
+mod read_middles;
 mod scheduler;
 mod seeds;
 mod wake_ups;

@@ -16,6 +16,7 @@ pub(crate) use overlap::Hull;
 pub(crate) use reads::Reads;
 pub(in crate::qp) use reads::take_answer;
 pub(super) use response::go_on;
+pub(crate) use response::take_middle;
 pub(in crate::qp) use response::{on_response, stop_reads};
 pub(in crate::qp) use timers::on_timer;
 pub(in crate::qp) use transmit::transmit;

@@ -1,15 +1,19 @@
 //! Responses: placed straight into the requester's memory, in order or not, and acknowledged
 //! (protocol.md 2.4).
 
-use super::reads::Expected;
+use super::reads::{Expected, Reads};
+use crate::memory::MemoryTable;
 use crate::qp::context::PendingFailure;
 use crate::qp::owed::Arrived;
 use crate::qp::requester::{complete_answered, fail_in_turn, place};
+use crate::qp::responder::in_element;
 use crate::qp::response::opcode_at;
 use crate::qp::srnic::ReceiveStream;
-use crate::qp::{Qp, QpCold, Units};
+use crate::qp::{Qp, QpCold, QpFlags, Units};
+use crate::queue::SendOpcode;
 use crate::stream::Arrival;
 use crate::time::Time;
+use icrc::Kernel;
 use wire::{Meta, Packet, Psn};
 
 /// What the requester needs of a response packet.
@@ -40,8 +44,7 @@ pub(crate) fn on_response(qp: &mut Qp<'_>, units: &mut Units, packet: Packet<'_>
         units.counters.drop_unexpected_response += 1;
         return;
     };
-    let arrived = Arrived { packets: 1, meta: response.meta, ack_req: packet.ack_req(), ce };
-    reads.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
+    note_arrival(reads, units, &response, ce);
     match reads.rx.classify(response.psn) {
         arrival @ (Arrival::InOrder | Arrival::AtEpsn | Arrival::Ahead(_)) => {
             take(qp, units, &response, arrival);
@@ -52,6 +55,66 @@ pub(crate) fn on_response(qp: &mut Qp<'_>, units: &mut Units, packet: Packet<'_>
             }
         }
     }
+}
+
+/// Places a packet in the middle of a READ's response while its ICRC is checked, if it is the one
+/// that must come next (docs/adr/0024). False if it is not, or it is not known where it goes:
+/// nothing of it has had an effect.
+#[inline(never)]
+pub(crate) fn take_middle(
+    qp: &mut Qp<'_>,
+    units: &mut Units,
+    packet: Packet<'_>,
+    from_l3: &[u8],
+    ce: bool,
+) -> bool {
+    let Some((response, is_whole)) = place_next(qp, &units.memory, packet, from_l3) else { return false };
+    if !is_whole {
+        units.counters.drop_icrc += 1;
+        return true;
+    }
+    qp.cold.heard_at = units.now;
+    if let Some(reads) = qp.cold.reads.as_deref_mut() {
+        note_arrival(reads, units, &response, ce);
+    }
+    pass(qp, units);
+    true
+}
+
+/// Writes the payload of the packet that must come next, and says whether it is whole.
+fn place_next<'a>(
+    qp: &Qp<'_>,
+    memory: &MemoryTable,
+    packet: Packet<'a>,
+    from_l3: &[u8],
+) -> Option<(ResponsePacket<'a>, bool)> {
+    let may = qp.hot.id.state.continues_sends() && !qp.hot.flags.contains(QpFlags::STRICT_PLACEMENT);
+    let response = ResponsePacket::new(packet).filter(|_| may)?;
+    let is_next = qp.cold.reads.as_deref()?.rx.classify(response.psn) == Arrival::InOrder;
+    let Expected { position, packets, .. } = answered_by(qp.cold, &response).filter(|_| is_next)?;
+    let (pmtu, payload) = (qp.hot.id.pmtu, packet.payload());
+    let fits = packet.opcode() == opcode_at(response.index, packets) && payload.len() == usize::from(pmtu);
+    let wqe = qp.cold.send_queue.wqe(position);
+    let sge = wqe.only_sge().filter(|_| fits && wqe.opcode == SendOpcode::Read)?;
+    let start = u64::from(response.index) * u64::from(pmtu);
+    let place = in_element(memory, qp.hot.id.pd, &sge, start, pmtu.into()).ok()?;
+    Some((response, place.write_verified(Kernel::detected(), from_l3, payload)))
+}
+
+fn note_arrival(reads: &mut Reads, units: &mut Units, response: &ResponsePacket<'_>, ce: bool) {
+    let ResponsePacket { packet, meta, .. } = *response;
+    let arrived = Arrived { packets: 1, meta, ack_req: packet.ack_req(), ce };
+    reads.owed.note_arrival(units.drained_at, &mut units.counters, &arrived);
+}
+
+/// A packet in order is in its place.
+#[inline(never)]
+fn pass(qp: &mut Qp<'_>, units: &mut Units) {
+    let Some(stream) = ReceiveStream::of_responses(qp) else { return };
+    units.counters.rx_responses += 1;
+    stream.rx.advance(1);
+    stream.settle(units, 1);
+    go_on(qp, units);
 }
 
 /// A response that is new: it must fit an outstanding request.
@@ -71,13 +134,11 @@ fn take(qp: &mut Qp<'_>, units: &mut Units, response: &ResponsePacket<'_>, arriv
     if let Err(status) = placed {
         return fail(qp, units, PendingFailure { position, status });
     }
-    let Some(mut stream) = ReceiveStream::of_responses(qp) else { return };
-    units.counters.rx_responses += 1;
     if in_order {
-        stream.rx.advance(1);
-        stream.settle(units, 1);
-        go_on(qp, units);
-    } else {
+        return pass(qp, units);
+    }
+    if let Some(mut stream) = ReceiveStream::of_responses(qp) {
+        units.counters.rx_responses += 1;
         stream.note_placed(units, response.psn);
         note_progress(qp.cold, units.now);
     }
