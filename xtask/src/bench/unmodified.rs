@@ -41,6 +41,7 @@ struct Stage<'a> {
     library: PathBuf,
 }
 
+use jobs::Carrier::{OpenMpi, Ucx, UcxByWrites};
 use programs::Network::{Kernel, Ours};
 use programs::{idle, perftest_bw, perftest_lat, perftest_rate, srnic, ucx};
 
@@ -93,17 +94,21 @@ const FIGURES: &[Figure] = &[
     Figure { key: "ucx_tcp_bw", label: "UCX over TCP, tags of 64 KiB", unit: "Gb/s", programs: &["ucx_perftest"],
              measure: |stage| ucx::bandwidth(stage, Kernel) },
     Figure { key: "netpipe", label: "NetPIPE's peak over srnic", unit: "Gb/s", programs: NETPIPE,
-             measure: |stage| jobs::netpipe(stage, Ours) },
-    Figure { key: "netpipe_tcp", label: "NetPIPE's peak over TCP", unit: "Gb/s", programs: NETPIPE,
-             measure: |stage| jobs::netpipe(stage, Kernel) },
+             measure: |stage| jobs::netpipe(stage, Ucx(Ours)) },
+    Figure { key: "netpipe_put", label: "the same by WRITEs (put_zcopy)", unit: "Gb/s", programs: NETPIPE,
+             measure: |stage| jobs::netpipe(stage, UcxByWrites) },
+    Figure { key: "netpipe_ucx_tcp", label: "NetPIPE's peak, UCX over TCP", unit: "Gb/s", programs: NETPIPE,
+             measure: |stage| jobs::netpipe(stage, Ucx(Kernel)) },
+    Figure { key: "netpipe_tcp", label: "NetPIPE's peak, OpenMPI's TCP", unit: "Gb/s", programs: NETPIPE,
+             measure: |stage| jobs::netpipe(stage, OpenMpi) },
     Figure { key: "ring_lat", label: "hpcc's RandomRing over srnic", unit: "us", programs: HPCC,
-             measure: |stage| jobs::random_ring(stage, Ours, jobs::Ring::Latency) },
-    Figure { key: "ring_tcp_lat", label: "hpcc's RandomRing over TCP", unit: "us", programs: HPCC,
-             measure: |stage| jobs::random_ring(stage, Kernel, jobs::Ring::Latency) },
+             measure: |stage| jobs::random_ring(stage, Ucx(Ours), jobs::Ring::Latency) },
+    Figure { key: "ring_tcp_lat", label: "hpcc's RandomRing, OpenMPI's TCP", unit: "us", programs: HPCC,
+             measure: |stage| jobs::random_ring(stage, OpenMpi, jobs::Ring::Latency) },
     Figure { key: "ring_bw", label: "hpcc's RandomRing over srnic", unit: "GB/s", programs: HPCC,
-             measure: |stage| jobs::random_ring(stage, Ours, jobs::Ring::Bandwidth) },
-    Figure { key: "ring_tcp_bw", label: "hpcc's RandomRing over TCP", unit: "GB/s", programs: HPCC,
-             measure: |stage| jobs::random_ring(stage, Kernel, jobs::Ring::Bandwidth) },
+             measure: |stage| jobs::random_ring(stage, Ucx(Ours), jobs::Ring::Bandwidth) },
+    Figure { key: "ring_tcp_bw", label: "hpcc's RandomRing, OpenMPI's TCP", unit: "GB/s", programs: HPCC,
+             measure: |stage| jobs::random_ring(stage, OpenMpi, jobs::Ring::Bandwidth) },
 ];
 
 const NETPIPE: &[&str] = &["mpirun", "NPopenmpi"];
@@ -121,7 +126,9 @@ const RATIOS: &[(Ratio, Wanted)] = &[
     (Ratio { key: "write_rate_32_vs_srnic", of: "write_rate_32", over: "srnic_write_rate_32" }, AtLeast(0.75)),
     (Ratio { key: "ucx_lat_vs_tcp", of: "ucx_lat", over: "ucx_tcp_lat" }, AtMost(0.35)),
     (Ratio { key: "ucx_bw_vs_tcp", of: "ucx_bw", over: "ucx_tcp_bw" }, AtLeast(4.0)),
-    (Ratio { key: "netpipe_vs_tcp", of: "netpipe", over: "netpipe_tcp" }, AtLeast(3.0)),
+    (Ratio { key: "netpipe_vs_ucx_tcp", of: "netpipe", over: "netpipe_ucx_tcp" }, AtLeast(3.0)),
+    (Ratio { key: "netpipe_put_vs_ucx_tcp", of: "netpipe_put", over: "netpipe_ucx_tcp" }, Anything),
+    (Ratio { key: "netpipe_vs_tcp", of: "netpipe", over: "netpipe_tcp" }, Anything),
 ];
 
 /// What stands for itself.

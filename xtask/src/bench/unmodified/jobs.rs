@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Stage;
-use super::programs::{Network, over_library};
+use super::programs::{Network, UCX_OVER_TCP, over_library};
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::unmodified::{HPCC_INPUT, MPI_AS_ROOT, MPI_OVER_UCX};
@@ -15,6 +15,17 @@ use crate::unmodified::{HPCC_INPUT, MPI_AS_ROOT, MPI_OVER_UCX};
 const LIMIT: Duration = Duration::from_secs(600);
 /// Bytes of NetPIPE's longest message.
 const LARGEST: &str = "4194304";
+
+/// What carries messages between the ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// UCX, which READs long messages over the library.
+    Ucx(Network),
+    /// UCX over the library, which is told to WRITE them.
+    UcxByWrites,
+    /// OpenMPI's own TCP, over the loopback interface.
+    OpenMpi,
+}
 
 /// A figure of hpcc's ring of ranks in random order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,10 +37,10 @@ pub enum Ring {
 }
 
 /// The most that NetPIPE reaches, in Gb/s.
-pub fn netpipe(stage: &Stage<'_>, network: Network) -> Result<f64> {
+pub fn netpipe(stage: &Stage<'_>, carrier: Carrier) -> Result<f64> {
     let repeats = stage.bench.pick(20, 100).to_string();
     let program = ["NPopenmpi", "-u", LARGEST, "-n", &repeats, "-o", "netpipe.out"];
-    let text = job(stage, network, &program, "netpipe.out", |_| Ok(()))?;
+    let text = job(stage, carrier, &program, "netpipe.out", |_| Ok(()))?;
     peak(&text).ok_or_else(|| Error(format!("NetPIPE wrote no figures:\n{text}")))
 }
 
@@ -40,8 +51,8 @@ fn peak(text: &str) -> Option<f64> {
 }
 
 /// A figure of hpcc.
-pub fn random_ring(stage: &Stage<'_>, network: Network, ring: Ring) -> Result<f64> {
-    let text = job(stage, network, &["hpcc"], "hpccoutf.txt", |dir| {
+pub fn random_ring(stage: &Stage<'_>, carrier: Carrier, ring: Ring) -> Result<f64> {
+    let text = job(stage, carrier, &["hpcc"], "hpccoutf.txt", |dir| {
         let input =
             fs::read_to_string(HPCC_INPUT).map_err(|e| Error::io("read", Path::new(HPCC_INPUT), &e))?;
         let path = dir.join("hpccinf.txt");
@@ -67,7 +78,7 @@ fn for_two(input: &str) -> String {
 /// afterwards.
 fn job(
     stage: &Stage<'_>,
-    network: Network,
+    carrier: Carrier,
     program: &[&str],
     output: &str,
     prepare: impl FnOnce(&Path) -> Result<()>,
@@ -77,19 +88,25 @@ fn job(
         prepare(&dir)?;
         let mut mpirun = Command::new("mpirun");
         mpirun.envs(MPI_AS_ROOT);
-        match network {
-            Network::Ours => {
+        match carrier {
+            Carrier::Ucx(Network::Ours) | Carrier::UcxByWrites => {
                 // Whoever comes first is the memif's server.
                 over_library(&mut mpirun, stage, &dir, "");
                 mpirun.envs(MPI_OVER_UCX);
             }
-            Network::Kernel => {
+            Carrier::Ucx(Network::Kernel) => {
+                mpirun.envs(MPI_OVER_UCX).envs(UCX_OVER_TCP);
+            }
+            Carrier::OpenMpi => {
                 mpirun.envs([
                     ("OMPI_MCA_pml", "ob1"),
                     ("OMPI_MCA_btl", "tcp,self"),
                     ("OMPI_MCA_btl_tcp_if_include", "lo"),
                 ]);
             }
+        }
+        if carrier == Carrier::UcxByWrites {
+            mpirun.env("UCX_RNDV_SCHEME", "put_zcopy");
         }
         mpirun.args(["-n", "2", "--oversubscribe", "--bind-to", "none"]).args(program).current_dir(&dir);
         Process::start("mpirun", mpirun, &dir)?.finish(LIMIT)?;
@@ -98,7 +115,7 @@ fn job(
     };
     let result = run();
     fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
-    result.map_err(|error| Error(format!("{} over {network:?}: {error}", program.join(" "))))
+    result.map_err(|error| Error(format!("{} over {carrier:?}: {error}", program.join(" "))))
 }
 
 #[cfg(test)]

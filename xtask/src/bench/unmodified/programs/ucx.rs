@@ -1,6 +1,6 @@
 //! UCX's own benchmark, over the library and over TCP.
 
-use super::{Network, ROLES, over_library, pair};
+use super::{Network, ROLES, UCX_OVER_TCP, over_library, pair};
 use crate::bench::others::column;
 use crate::bench::unmodified::Stage;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ fn run(stage: &Stage<'_>, network: Network, test: &str, size: u64, iters: u64) -
         match network {
             Network::Ours => over_library(&mut command, stage, dir, ROLES[side]),
             Network::Kernel => {
-                command.envs([("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")]);
+                command.envs(UCX_OVER_TCP);
             }
         }
         command.args(ucx::alone()).args(["-p", &port.to_string()]);
