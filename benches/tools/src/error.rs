@@ -76,7 +76,7 @@ pub enum Error {
         /// What both can have.
         least: u32,
     },
-    /// The device's NIC was taken out of the machine.
+    /// The device has no link any more, and never has one again.
     #[error("{0}")]
     Removed(String),
     /// Both ends have the same address.
@@ -117,8 +117,13 @@ pub enum Error {
         source: io::Error,
     },
     /// The streams of a device.
-    #[error("the streams of the device: {0}")]
-    Streams(io::Error),
+    #[error("cannot {doing} streams of the device: {source}")]
+    Streams {
+        /// What was tried.
+        doing: &'static str,
+        /// What the operating system or the device said.
+        source: io::Error,
+    },
     /// A TCP connection for data.
     #[error("the TCP connection: cannot {doing}: {source}")]
     Tcp {

@@ -4,18 +4,23 @@ use crate::error::{Error, Result};
 use core::fmt;
 use core::str::FromStr;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
 /// The address of a host, by its name or in figures.
 ///
 /// # Errors
 /// [`Error::Host`].
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr> {
-    let fails = |source| Error::Host { host: host.to_owned(), source };
     // A server listens on an IPv4 address unless told otherwise.
-    let found = || (host, port).to_socket_addrs().map_err(fails);
-    let found = found()?.find(SocketAddr::is_ipv4).or(found()?.next());
-    found.ok_or_else(|| fails(io::Error::other("it has no address")))
+    resolve_as(host, port, SocketAddr::is_ipv4)
+}
+
+/// One that is `preferred`, if the host has such an address.
+fn resolve_as(host: &str, port: u16, preferred: impl Fn(&SocketAddr) -> bool) -> Result<SocketAddr> {
+    let fails = |source| Error::Host { host: host.to_owned(), source };
+    let found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(fails)?.collect();
+    let best = found.iter().find(|address| preferred(address)).or(found.first());
+    best.copied().ok_or_else(|| fails(io::Error::other("it has no address")))
 }
 
 /// A host and a port of it, as a person gives them: `127.0.0.1:6379`, `[::1]:6379`, `web:80`.
@@ -37,8 +42,8 @@ pub enum NoHostPort {
     /// The port is none.
     #[error("`{0}` is no port; ports are 0 to 65535, as in 127.0.0.1:6379")]
     PortRange(String),
-    /// It may end in a port or not.
-    #[error("write an IPv6 address in brackets, as in [::1]:6379")]
+    /// Without brackets nobody knows where the address ends.
+    #[error("brackets go around an IPv6 address, and around nothing else, as in [::1]:6379")]
     Brackets,
 }
 
@@ -50,15 +55,26 @@ impl HostPort {
     pub fn resolve(&self) -> Result<SocketAddr> {
         resolve(&self.host, self.port)
     }
+
+    /// Its address now, for who has the address `own`: one of the same family, if it has such.
+    ///
+    /// # Errors
+    /// [`Error::Host`].
+    pub fn resolve_for(&self, own: IpAddr) -> Result<SocketAddr> {
+        resolve_as(&self.host, self.port, |address| address.is_ipv4() == own.is_ipv4())
+    }
 }
 
 impl FromStr for HostPort {
     type Err = NoHostPort;
 
     fn from_str(text: &str) -> std::result::Result<Self, NoHostPort> {
+        if text.ends_with(']') {
+            return Err(NoHostPort::Port);
+        }
         let (host, port) = text.rsplit_once(':').ok_or(NoHostPort::Port)?;
         let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        if in_brackets.is_none() && host.contains(':') {
+        if in_brackets.is_some() != host.contains(':') {
             return Err(NoHostPort::Brackets);
         }
         let host = in_brackets.unwrap_or(host);
@@ -87,11 +103,15 @@ mod tests {
             ("127.0.0.1:6379", Some("127.0.0.1:6379")),
             ("[::1]:80", Some("[::1]:80")),
             ("localhost:0", Some("127.0.0.1:0")),
-            ("no such host:80", None),
+            ("no..such..host:80", None),
         ] {
             let host: HostPort = text.parse().expect(text);
             assert_eq!(host.to_string(), text);
-            assert_eq!(host.resolve().ok(), address.map(|address| address.parse().expect("an address")));
+            let address = address.map(|address| address.parse().expect("an address"));
+            assert_eq!(host.resolve().ok(), address);
+            for own in [IpAddr::from([127, 0, 0, 1]), IpAddr::from([0_u16; 8])] {
+                assert_eq!(host.resolve_for(own).is_ok(), address.is_some(), "{text}");
+            }
         }
     }
 
@@ -102,7 +122,9 @@ mod tests {
             ("127.0.0.1", NoHostPort::Port),
             ("", NoHostPort::Port),
             (":6379", NoHostPort::Host),
-            ("[]:6379", NoHostPort::Host),
+            ("[]:6379", NoHostPort::Brackets),
+            ("[::1]", NoHostPort::Port),
+            ("[localhost]:80", NoHostPort::Brackets),
             ("::1", NoHostPort::Brackets),
             ("fe80::1:80", NoHostPort::Brackets),
             ("127.0.0.1:", NoHostPort::PortRange(String::new())),

@@ -1,6 +1,7 @@
 //! TCP connections through a path that RDMA crosses better, for programs that nobody changes.
 
 mod counters;
+mod open;
 mod relay;
 mod watch;
 
@@ -11,6 +12,8 @@ use crate::host::HostPort;
 use crate::{interrupt, program};
 use clap::{ArgGroup, ArgMatches, Parser};
 use counters::Counters;
+use open::{Open, Place};
+use relay::Connection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use srnic_streams::{Config, Endpoint, Listener, Stream, Transport};
 use std::io;
@@ -83,62 +86,59 @@ enum End {
     Accepts { streams: Listener, to: SocketAddr },
 }
 
-/// The addresses of one end, as they were found when it began.
-enum Places {
-    Listens { listen: SocketAddr, peer: Transport },
-    Accepts { port: u16, to: SocketAddr, tcp: Option<SocketAddr> },
-}
-
-fn places(cli: &Cli) -> Result<Places> {
-    let tcp = cli.tcp.as_ref().map(HostPort::resolve).transpose()?;
-    match (cli.listen.as_ref().zip(cli.peer.as_ref()), cli.accept.zip(cli.to.as_ref())) {
-        (Some((listen, peer)), _) => {
-            let rdma = peer.resolve()?;
-            let peer = tcp.map_or(Transport::Rdma(rdma), |tcp| Transport::Auto { rdma, tcp });
-            Ok(Places::Listens { listen: listen.resolve()?, peer })
-        }
-        (None, Some((port, to))) => Ok(Places::Accepts { port, to: to.resolve()?, tcp }),
-        // The command line does not allow it.
-        (None, None) => Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
-    }
-}
-
 fn run(cli: &Cli) -> Result<()> {
     descriptors::allow(cli.connections.into(), Of::Connections)?;
-    let places = places(cli)?;
     let endpoint = open(cli)?;
-    let end = match places {
-        Places::Listens { listen, peer } => {
-            let tcp = listen_by_tcp(listen).map_err(cannot_listen(listen))?;
-            End::Listens { tcp, endpoint: endpoint.clone(), peer }
-        }
-        Places::Accepts { port, to, tcp } => {
-            End::Accepts { streams: take_streams(&endpoint, port, tcp)?, to }
-        }
-    };
+    let end = end(cli, &endpoint)?;
     let counters: Arc<Counters> = Arc::default();
     let source: Weak<Counters> = Arc::downgrade(&counters);
     endpoint.device().add_metrics(source);
-    let open: Arc<()> = Arc::default();
-    let mut watch = Watch::default();
+    let open = Arc::new(Open::default());
+    let ended = take(cli, &endpoint, &end, &counters, &open);
+    // Nobody is accepted any more.
+    drop(end);
+    if ended.is_ok() {
+        open.wait(Duration::from_secs(cli.drain));
+    }
+    open.reset();
+    ended
+}
+
+/// Takes connections until it is interrupted.
+fn take(cli: &Cli, endpoint: &Endpoint, end: &End, counters: &Arc<Counters>, open: &Arc<Open>) -> Result<()> {
+    let mut watch = Watch::new(cli.tcp.is_some());
     while interrupt::check().is_ok() {
-        watch.look(&endpoint)?;
-        if Arc::strong_count(&open) > cli.connections.into() {
+        watch.look(endpoint)?;
+        if open.count() >= cli.connections.into() {
             sleep(LOOK);
             continue;
         }
-        let (coming, counted, counters) = (next(&end)?, Arc::clone(&open), Arc::clone(&counters));
-        if let Some(coming) = coming {
-            thread::spawn(move || {
-                coming.carry(&counters);
-                drop(counted);
-            });
+        if let Some(coming) = next(end)? {
+            let (counters, place) = (Arc::clone(counters), Open::place(open));
+            thread::spawn(move || coming.carry(&counters, &place));
         }
     }
-    // Nobody is accepted any more.
-    drop(end);
-    drain(&open, Duration::from_secs(cli.drain));
     Ok(())
+}
+
+/// Looks up the addresses of this end, and listens there.
+fn end(cli: &Cli, endpoint: &Endpoint) -> Result<End> {
+    let tcp = cli.tcp.as_ref().map(HostPort::resolve).transpose()?;
+    match (cli.listen.as_ref().zip(cli.peer.as_ref()), cli.accept.zip(cli.to.as_ref())) {
+        (Some((listen, peer)), _) => {
+            let rdma = peer.resolve_for(endpoint.device().ip())?;
+            let peer = tcp.map_or(Transport::Rdma(rdma), |tcp| Transport::Auto { rdma, tcp });
+            let listen = listen.resolve()?;
+            let tcp = listen_by_tcp(listen).map_err(cannot_listen(listen))?;
+            Ok(End::Listens { tcp, endpoint: endpoint.clone(), peer })
+        }
+        (None, Some((port, to))) => {
+            let to = to.resolve()?;
+            Ok(End::Accepts { streams: take_streams(endpoint, port, tcp)?, to })
+        }
+        // The command line does not allow it.
+        (None, None) => Err(Error::Options("give --accept and --to, or --listen and --peer".into())),
+    }
 }
 
 fn open(cli: &Cli) -> Result<Endpoint> {
@@ -152,7 +152,7 @@ fn open(cli: &Cli) -> Result<Endpoint> {
     let most =
         (2 * one * usize::from(cli.connections)).max(2 * 4 * GRANTS as usize * sizes.block_bytes as usize);
     let config = Config { memory_max: most, ..sizes };
-    Endpoint::new(&device, config).map_err(Error::Streams)
+    Endpoint::new(&device, config).map_err(|source| Error::Streams { doing: "begin", source })
 }
 
 fn cannot_listen(at: impl ToString) -> impl Fn(io::Error) -> Error {
@@ -172,24 +172,13 @@ fn take_streams(endpoint: &Endpoint, port: u16, tcp: Option<SocketAddr>) -> Resu
         None => endpoint.listen(port).map_err(cannot_listen(format_args!("port {port} of the device")))?,
         Some(tcp) => endpoint
             .listen_with_tcp(port, tcp)
-            .map_err(cannot_listen(format_args!("port {port} of the device, and at {tcp} by TCP")))?,
+            .map_err(cannot_listen(format_args!("port {port} of the device, or at {tcp}")))?,
     };
     match streams.tcp_addr() {
         None => program::say(format_args!("accepts at {}", streams.local_addr())),
         Some(tcp) => program::say(format_args!("accepts at {}, and at {tcp} by TCP", streams.local_addr())),
     }
     Ok(streams)
-}
-
-/// Waits until nobody has a connection any more. What is left then ends with the process.
-fn drain(open: &Arc<()>, limit: Duration) {
-    let end = Instant::now() + limit;
-    while Arc::strong_count(open) > 1 && Instant::now() < end {
-        sleep(Duration::from_millis(10));
-    }
-    if Arc::strong_count(open) > 1 {
-        program::say(format_args!("{} connections are reset", Arc::strong_count(open) - 1));
-    }
 }
 
 /// A connection of which one side is there.
@@ -218,7 +207,7 @@ fn next(end: &End) -> Result<Option<Coming>> {
                 program::say(&error);
                 Ok(None)
             }
-            Err(error) => Err(Error::Streams(error)),
+            Err(source) => Err(Error::Streams { doing: "accept", source }),
         },
     }
 }
@@ -231,12 +220,14 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl Coming {
     /// Makes the other side, and carries the connection to its end.
-    fn carry(self, counters: &Counters) {
+    fn carry(self, counters: &Counters, place: &Place) {
         let (name, made) = match self {
             Self::Tcp(tcp, from, endpoint, peer) => {
+                // Until the other side is there, its end is a reset.
+                relay::reset_on_close(&tcp, true);
                 let made = tcp.set_nonblocking(false).and_then(|()| endpoint.connect_over(peer, PATIENCE));
-                if made.is_err() {
-                    relay::reset_on_close(&tcp);
+                if made.is_ok() {
+                    relay::reset_on_close(&tcp, false);
                 }
                 (from.to_string(), made.map(|stream| (tcp, stream)))
             }
@@ -253,7 +244,9 @@ impl Coming {
         match made {
             Ok((tcp, stream)) => {
                 counters.begin();
-                let outcome = relay::relay(&tcp, &stream, counters);
+                let connection = Arc::new(Connection { tcp, stream });
+                place.hold(&connection);
+                let outcome = relay::relay(&connection, counters);
                 counters.end(outcome.is_broken());
                 program::say(format_args!("{name}: {outcome}, {:.3} s", begun.elapsed().as_secs_f64()));
             }

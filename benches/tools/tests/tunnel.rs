@@ -230,20 +230,70 @@ fn a_link_that_is_missing_is_told_and_so_is_its_coming() {
     }
 }
 
-/// The end of a pool's switch is that of its tunnels, which say what to do.
+/// A switch with a pool at `place`, and the device of its ports.
+fn pool(place: &Place) -> (Running, String) {
+    let socket = place.path("pool").display().to_string();
+    let mut command = srnic("switch");
+    command.args(["--pool", &socket, "--net", "10.77.0.0/24"]);
+    let mut switch = Running::start(command);
+    switch.wait_for("and a pool");
+    (switch, format!("pool:{socket}"))
+}
+
+/// Two tunnels over a pool, and a program at each side, one of which has said a word to the other.
+fn over_pool(place: &Place, device: &str, options: &[&str]) -> ([Running; 2], [TcpStream; 2]) {
+    let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
+    let to = server.local_addr().expect("its address").to_string();
+    let entry = format!("127.0.0.1:{}", place.port);
+    let mut there =
+        start(&format!("{device},ip=10.77.0.9"), &[&["--accept", "7471", "--to", &to], options].concat());
+    there.wait_for("accepts at");
+    let mut here = start(device, &[&["--listen", &entry, "--peer", "10.77.0.9:7471"], options].concat());
+    here.wait_for("listens at");
+    let mut client = TcpStream::connect(entry).expect("the entry listens");
+    let (mut server, _) = server.accept().expect("connected");
+    for program in [&client, &server] {
+        program.set_read_timeout(Some(LIMIT)).expect("set");
+    }
+    tell(&mut client, &mut server);
+    ([here, there], [client, server])
+}
+
+/// The end of a pool's switch is that of its tunnels, which say what to do. What they carried is
+/// reset.
 #[test]
 fn a_pool_that_ends_is_told() {
     let place = Place::new("tunnel-pool");
-    let pool = place.path("pool").display().to_string();
-    let mut command = srnic("switch");
-    command.args(["--pool", &pool, "--net", "10.77.0.0/24"]);
-    let mut switch = Running::start(command);
-    switch.wait_for("and a pool");
-    let mut there = start(&format!("pool:{pool}"), &["--accept", "7471", "--to", "localhost:1"]);
-    there.wait_for("accepts at");
+    let (switch, device) = pool(&place);
+    let (tunnels, programs) = over_pool(&place, &device, &[]);
     switch.signal("-KILL");
-    let remedy = format!("the switch of pool {pool} has ended; start `srnic switch --pool {pool}` again");
-    there.end().assert_failed(1, &remedy);
+    for mut program in programs {
+        let error = program.read(&mut [0]).expect_err("reset");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    for tunnel in tunnels {
+        let ended = tunnel.end();
+        ended.assert_failed(1, "has ended; start `srnic switch --pool ");
+        assert!(ended.error().contains("1 connections are reset"), "{}", ended.error());
+    }
+}
+
+/// With an address of TCP they go on without it.
+#[test]
+fn a_pool_that_ends_is_gone_round_by_tcp() {
+    let (place, carriers) = (Place::new("tunnel-pool-tcp"), Place::new("tunnel-pool-carriers"));
+    let (switch, device) = pool(&place);
+    let by_tcp = format!("127.0.0.1:{}", carriers.port);
+    let ([mut here, there], [mut client, mut server]) = over_pool(&place, &device, &["--tcp", &by_tcp]);
+    switch.signal("-KILL");
+    here.wait_for("1 connections went over to TCP");
+    tell(&mut client, &mut server);
+    tell(&mut server, &mut client);
+    drop((client, server));
+    for tunnel in [here, there] {
+        tunnel.signal("-INT");
+        tunnel.end().assert_success();
+    }
 }
 
 #[test]

@@ -155,7 +155,8 @@ impl State {
         };
         let mut pair = pair.build()?;
         if let Err(error) = link.lend(&self.pool, &mut pair, count) {
-            self.stale += link.take_back();
+            // Nothing has completed on one that nobody knows.
+            let _ = link.take_back();
             return Err(error);
         }
         self.by_qpn.insert(pair.qpn(), id);
@@ -166,7 +167,7 @@ impl State {
     pub fn unprepare(&mut self, id: u64, qpn: u32) {
         self.by_qpn.remove(&qpn);
         if let Some(link) = self.links.get_mut(&id) {
-            link.take_back();
+            self.stale += link.take_back();
         }
     }
 

@@ -86,7 +86,11 @@ pub fn by_tcp(
     }
     let address = SocketAddr::from((basics.bind, basics.port));
     Channel::accept(device, tool.version, address, None, || {
-        let reach = if address.ip().is_loopback() { "; --bind lets in those of other hosts" } else { "" };
+        let reach = if address.ip().is_loopback() {
+            "; use --bind ADDRESS to accept clients of other hosts"
+        } else {
+            ""
+        };
         program::say(format_args!("waiting for a client on {address}{reach}"));
     })
 }

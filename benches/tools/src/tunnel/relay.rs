@@ -13,6 +13,22 @@ use std::time::Duration;
 /// Bytes that are carried at once: as many as fit a block of a stream with their header.
 const BUFFER: usize = (256 << 10) - 32;
 
+/// The two sides of a connection.
+pub struct Connection {
+    pub tcp: TcpStream,
+    pub stream: Stream,
+}
+
+impl Connection {
+    /// Ends it: either peer sees a reset.
+    pub fn give_up(&self) {
+        self.stream.reset();
+        reset_on_close(&self.tcp, true);
+        // Wakes who reads there, and tells the peer nothing. Fails on a connection that is over.
+        let _ = self.tcp.shutdown(Shutdown::Read);
+    }
+}
+
 /// What became of a connection.
 pub struct Outcome {
     /// From TCP to the stream.
@@ -46,16 +62,14 @@ impl Outcome {
 
 /// Carries both directions to their ends, and counts their bytes. The end of one is passed on
 /// alone; an error ends both, and either peer sees a reset.
-pub fn relay(tcp: &TcpStream, stream: &Stream, counters: &Counters) -> Outcome {
+pub fn relay(connection: &Connection, counters: &Counters) -> Outcome {
+    let Connection { tcp, stream } = connection;
     // Small writes go at once, as they do on the stream. Fails on a connection that is over.
     let _ = tcp.set_nodelay(true);
     let broken = AtomicBool::new(false);
     let give_up = || {
         broken.store(true, Ordering::Relaxed);
-        stream.reset();
-        reset_on_close(tcp);
-        // Wakes who reads there, and tells the peer nothing.
-        let _ = tcp.shutdown(Shutdown::Read);
+        connection.give_up();
     };
     thread::scope(|threads| {
         let sent = threads.spawn(|| {
@@ -81,10 +95,10 @@ pub fn relay(tcp: &TcpStream, stream: &Stream, counters: &Counters) -> Outcome {
     })
 }
 
-/// A connection that is closed from now on is reset.
-pub fn reset_on_close(tcp: &TcpStream) {
+/// Whether a connection is reset when it is closed from now on.
+pub fn reset_on_close(tcp: &TcpStream, is_reset: bool) {
     // Fails on a connection that is over.
-    let _ = set_socket_linger(tcp, Some(Duration::ZERO));
+    let _ = set_socket_linger(tcp, is_reset.then_some(Duration::ZERO));
 }
 
 /// Carries one direction to its end.

@@ -8,8 +8,9 @@ use srnic_streams::{Endpoint, Stats};
 use verbs_api::Device;
 
 /// What was said by now.
-#[derive(Default)]
 pub struct Watch {
+    /// Connections can do without the device.
+    has_tcp: bool,
     to_tcp: u64,
     to_rdma: u64,
     /// There has been a link.
@@ -19,10 +20,15 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Nothing was said. With TCP a link that never comes back is waited for like another one.
+    pub const fn new(has_tcp: bool) -> Self {
+        Self { has_tcp, to_tcp: 0, to_rdma: 0, was_up: false, waits: None }
+    }
+
     /// Looks at both.
     ///
     /// # Errors
-    /// [`Error::Removed`](crate::error::Error::Removed).
+    /// [`Error::Removed`](crate::error::Error::Removed), where there is no TCP.
     pub fn look(&mut self, endpoint: &Endpoint) -> Result<()> {
         let Stats { moved_to_tcp, returned_to_rdma, over_tcp, .. } = endpoint.stats();
         let (gone, back) = (moved_to_tcp - self.to_tcp, returned_to_rdma - self.to_rdma);
@@ -43,7 +49,9 @@ impl Watch {
             self.was_up = true;
             return Ok(());
         }
-        device.check()?;
+        if !self.has_tcp {
+            device.check()?;
+        }
         let what = if self.was_up { "the link did not come up again" } else { "the link did not come up" };
         self.waits.get_or_insert_default().look(what, || Drive::link_down(device));
         Ok(())

@@ -41,6 +41,7 @@ impl Link {
     }
 
     /// That queue pair is gone, and carried nothing. Returns how many of its completions had come.
+    #[must_use]
     pub fn take_back(&mut self) -> u64 {
         self.unposted.append(&mut self.lent);
         self.early.drain(..).len() as u64
