@@ -349,15 +349,18 @@ impl Neighbor {
         found
     }
 
-    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. False,
-    /// and it is not noted, if that is no host's.
-    pub fn note_heard(&mut self, now: Time, ip: IpAddr, mac: [u8; 6]) -> bool {
+    /// Returns `true` if an Ethernet address is one host's, and not a group's.
+    pub fn is_host(mac: [u8; 6]) -> bool {
+        is_one(EthernetAddress(mac))
+    }
+
+    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. It is not
+    /// noted if that is no host's.
+    pub fn note_heard(&mut self, now: Time, ip: IpAddr, mac: [u8; 6]) {
         self.now = self.now.max(now);
-        let is_one = is_one(EthernetAddress(mac));
-        if is_one {
+        if Self::is_host(mac) {
             self.heard.note(self.now, ip, mac);
         }
-        is_one
     }
 
     /// The Ethernet address that `ip` sent from to the connection manager, within the last

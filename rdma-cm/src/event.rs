@@ -124,7 +124,7 @@ pub struct Request {
 }
 
 /// Where a MAD came from, or goes to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Host {
     /// Its address.
     pub ip: IpAddr,

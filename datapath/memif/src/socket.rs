@@ -75,18 +75,15 @@ impl Listener {
     /// # Errors
     /// [`Error::Socket`].
     pub fn bind(path: &Path) -> Result<Self, Error> {
-        let fails = |problem: String| Error::Socket { path: path.into(), problem };
-        check_length(path).map_err(fails)?;
-        // What is found there stays as it is until the new socket listens.
-        let _turn = take_turn(path).map_err(fails)?;
-        remove_stale(path).map_err(fails)?;
-        let socket = open().and_then(|socket| {
-            net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-            net::listen(&socket, BACKLOG)?;
-            Ok(socket)
+        let bound = listen_at(path, |path| {
+            let socket = open().and_then(|socket| {
+                net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+                net::listen(&socket, BACKLOG)?;
+                Ok(socket)
+            });
+            socket.map_err(|errno| explained(path, errno))
         });
-        let socket = socket.map_err(|errno| fails(explained(path, errno)))?;
-        let file = SocketFile::new(path).map_err(|error| fails(error.to_string()))?;
+        let (file, socket) = bound.map_err(|problem| Error::Socket { path: path.into(), problem })?;
         Ok(Self { file, socket })
     }
 
@@ -110,6 +107,24 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Listens at `path` as `listen` does, where nobody else may; what a dead server left there makes
+/// room. Drop the file before what listens: as long as that does, no other server has the name.
+///
+/// # Errors
+/// What is in the way, and what to do; those of `listen`.
+pub fn listen_at<T>(
+    path: &Path,
+    listen: impl FnOnce(&Path) -> Result<T, String>,
+) -> Result<(SocketFile, T), String> {
+    check_length(path)?;
+    // What is found there stays as it is until the new socket listens.
+    let _turn = take_turn(path)?;
+    remove_stale(path)?;
+    let listening = listen(path)?;
+    let file = SocketFile::new(path).map_err(|error| error.to_string())?;
+    Ok((file, listening))
 }
 
 /// Refuses a path that no socket can have.

@@ -7,7 +7,6 @@ use crate::port::{Bursts, Port};
 use crate::qp::{self, Acknowledgement, QPN_GSI, Qp, QpTable, Qpc, RequestPacket, Units};
 use crate::qp_state::QpType;
 use crate::qpn::MULTICAST_QPN;
-use crate::time::Time;
 use core::net::IpAddr;
 use wire::cm::Mad;
 use wire::{
@@ -179,14 +178,13 @@ impl Core {
             }
             (QpType::Uc, Transport::Uc) => qp::on_unreliable(&mut qp, units, &packet),
             (QpType::Ud, Transport::Ud) if is_to_us(config, &datagram) => {
-                if qp.hot.id.qpn == QPN_GSI
-                    && !note_heard(neighbor, units.now, datagram.src, packet.payload(), frame.head())
-                {
-                    units.counters.drop_address += 1;
-                    return;
-                }
                 let udp = datagram.transport.start - UDP_LEN;
-                qp::on_datagram(&mut qp, units, &packet, &frame.head()[datagram.l3_offset..udp]);
+                let ip = &frame.head()[datagram.l3_offset..udp];
+                if qp.hot.id.qpn == QPN_GSI {
+                    receive_mad(&mut qp, units, neighbor, &packet, (datagram.src, ip, frame.head()));
+                } else {
+                    qp::on_datagram(&mut qp, units, &packet, ip);
+                }
             }
             (QpType::Ud, Transport::Ud) => units.counters.drop_address += 1,
             _ => units.counters.drop_opcode_class += 1,
@@ -251,17 +249,31 @@ fn note_dispute(units: &mut Units, conflict: Option<AddressConflict>) {
     }
 }
 
-/// A host that talks to the connection manager is answered where it sent from (protocol.md 1.12).
-/// False if that is nowhere: it is not heard, as its answer would make us look for it.
+/// A datagram for queue pair 1. A host that talks to the connection manager is answered where it
+/// sent from (protocol.md 1.12), if what it sent was taken; what comes from nowhere is not, as its
+/// answer would make us look for its host.
 #[cold]
 #[inline(never)]
-fn note_heard(neighbor: &mut Neighbor, now: Time, from: IpAddr, payload: &[u8], head: &[u8]) -> bool {
-    if Mad::parse(payload).is_ok()
-        && let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *head
+fn receive_mad(
+    qp: &mut Qp<'_>,
+    units: &mut Units,
+    neighbor: &mut Neighbor,
+    packet: &Packet<'_>,
+    (from, ip, head): (IpAddr, &[u8], &[u8]),
+) {
+    let mac = match *head {
+        [_, _, _, _, _, _, a, b, c, d, e, f, ..] if Mad::parse(packet.payload()).is_ok() => {
+            Some([a, b, c, d, e, f])
+        }
+        _ => None,
+    };
+    if mac.is_some_and(|mac| !Neighbor::is_host(mac)) {
+        units.counters.drop_address += 1;
+    } else if qp::on_datagram(qp, units, packet, ip)
+        && let Some(mac) = mac
     {
-        return neighbor.note_heard(now, from, [a, b, c, d, e, f]);
+        neighbor.note_heard(units.now, from, mac);
     }
-    true
 }
 
 /// A frame that is not RoCEv2.

@@ -3,6 +3,7 @@
 
 use crate::time::Time;
 use core::net::IpAddr;
+use std::collections::VecDeque;
 
 /// Hosts that are remembered; the one that was heard longest ago is forgotten first.
 pub const HEARD_MAX: usize = 256;
@@ -16,30 +17,26 @@ struct Entry {
     at: Time,
 }
 
-/// A bounded list, searched from end to end: it is short, and asked at connection set-up only.
+/// A bounded list, the one heard longest ago first. It is searched from end to end: it is short, and
+/// asked at connection set-up only.
 #[derive(Debug)]
 pub struct Heard {
-    entries: Vec<Entry>,
-    /// The entry to overwrite next, once all are in use.
-    oldest: usize,
+    entries: VecDeque<Entry>,
 }
 
 impl Heard {
     pub fn new() -> Self {
-        Self { entries: Vec::with_capacity(HEARD_MAX), oldest: 0 }
+        Self { entries: VecDeque::with_capacity(HEARD_MAX) }
     }
 
     /// `ip` sent a frame from `mac`.
     pub fn note(&mut self, now: Time, ip: IpAddr, mac: [u8; 6]) {
-        let entry = Entry { ip, mac, at: now };
-        if let Some(known) = self.entries.iter_mut().find(|known| known.ip == ip) {
-            *known = entry;
-        } else if self.entries.len() < HEARD_MAX {
-            self.entries.push(entry);
-        } else {
-            self.entries[self.oldest] = entry;
-            self.oldest = (self.oldest + 1) % HEARD_MAX;
+        if let Some(at) = self.entries.iter().position(|known| known.ip == ip) {
+            self.entries.remove(at);
+        } else if self.entries.len() == HEARD_MAX {
+            self.entries.pop_front();
         }
+        self.entries.push_back(Entry { ip, mac, at: now });
     }
 
     /// The Ethernet address that `ip` last sent from.

@@ -10,8 +10,8 @@ mod request;
 
 pub(in crate::qp) use in_order::{InOrder, pass};
 pub(in crate::qp) use place::{
-    behind, check_write, fits_message, fits_packet, in_element, in_region, invalidate, permits_writes, place,
-    put, to_receive,
+    behind, check_write, fits_message, fits_packet, in_region, invalidate, permits_writes, place, put,
+    to_receive,
 };
 pub(in crate::qp) use read::{carry_out, check_memory, check_operation, operation_of, packets_of_response};
 pub(in crate::qp) use refuse::{Refused, refuse_receive, tell_withdrawn};

@@ -1,7 +1,7 @@
 //! Copying what arrived to the elements of a work request.
 
 use super::elements::for_each_part;
-use crate::memory::{Access, AccessError, MemoryTable, ProtectionDomainId, Sge};
+use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId, Sge};
 
 /// Copies `payload` to the elements of a work request, from byte `start` of its message on.
 ///
@@ -17,4 +17,16 @@ pub(super) fn scatter(
     for_each_part(memory, pd, sges, (start, payload.len()), Access::LOCAL_WRITE, |mapped, part| {
         mapped.write(&payload[part]);
     })
+}
+
+/// `len` bytes of the only element of a work request, from byte `start` on.
+#[inline(always)]
+pub(super) fn in_element<'m>(
+    memory: &'m MemoryTable,
+    pd: ProtectionDomainId,
+    sge: &Sge,
+    start: u64,
+    len: u64,
+) -> Result<Mapped<'m>, AccessError> {
+    memory.check(sge.lkey, pd, sge.addr.wrapping_add(start), len, Access::LOCAL_WRITE)
 }

@@ -43,6 +43,8 @@ enum Fate {
     Short,
     /// It comes before the one that it follows.
     Early,
+    /// It comes before the one that it follows, of which these bits of this byte are others.
+    EarlyThenDamaged(usize, u8),
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +68,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         1 => Just(Fate::Arrives),
         1 => Just(Fate::Early),
         1 => Just(Fate::Short),
+        1 => (byte(), 1..=255_u8).prop_map(|(at, bits)| Fate::EarlyThenDamaged(at, bits)),
         2 => (byte(), 1..=255_u8).prop_map(|(at, bits)| Fate::Damaged(at, bits)),
         2 => (byte(), 1..=255_u8).prop_map(|(at, bits)| Fate::Forged(at, bits)),
     ];
@@ -208,11 +211,14 @@ fn play(plan: &Plan, order: WriteOrder) -> (Effect, Option<Range<usize>>) {
     let place = places(plan, &frames).pop().flatten();
     frames.iter_mut().skip(plan.marked_from).for_each(|frame| mark(frame));
     let count = frames.len();
+    if matches!(plan.fate, Fate::Early | Fate::EarlyThenDamaged(..)) && count > 1 {
+        frames.swap(count - 2, count - 1);
+    }
     let last = frames.last_mut().expect("each READ is answered");
     match plan.fate {
-        Fate::Arrives => {}
-        Fate::Early if count > 1 => frames.swap(count - 2, count - 1),
-        Fate::Early => {}
+        Fate::Arrives | Fate::Early => {}
+        Fate::EarlyThenDamaged(at, bits) if count > 1 => damage(last, at, bits),
+        Fate::EarlyThenDamaged(..) => {}
         Fate::Short if last.len() > L3 + 100 => shorten(last),
         Fate::Short => {}
         Fate::Damaged(at, bits) => damage(last, at, bits),
@@ -263,6 +269,16 @@ fn a_packet_with_any_other_header_is_not_the_next() {
                 check(&Plan { pmtu: Pmtu::B1024, reads, frames, burst: frames, fate, marked_from: 9 });
             }
         }
+    }
+}
+
+/// The packet that is missing is verified before it is placed.
+#[test]
+fn in_recovery_nothing_damaged_is_placed() {
+    let (reads, fate) = (vec![Read { len: 4096, split: false }], Fate::EarlyThenDamaged(IN_PAYLOAD, 1));
+    for frames in 2..=5 {
+        let reads = reads.clone();
+        check(&Plan { pmtu: Pmtu::B1024, reads, frames, burst: 1, fate, marked_from: 9 });
     }
 }
 

@@ -249,7 +249,7 @@ impl Manager {
     fn establish(&mut self, id: CommId) {
         let Some(connection) = self.table.get_mut(id) else { return };
         connection.state = State::Established { active: false };
-        // It is no stranger any more, and may have another one in a while.
+        // It is no stranger any more: if its Ethernet address changes, it may be looked for.
         connection.peer.mac = None;
         self.table.set_deadline(id, None);
         self.stats.established += 1;

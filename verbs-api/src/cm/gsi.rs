@@ -21,7 +21,7 @@ use datapath::queue::{
     SendRequest, Sge, WcOpcode, WcStatus,
 };
 use datapath::sched::TenantId;
-use rdma_cm::{Host as Source, Transmit};
+use rdma_cm::{Host, Transmit};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use wire::cm::{GSI_QKEY, GSI_QPN, MAD_LEN};
@@ -39,8 +39,8 @@ const HOSTS_MAX: usize = 256;
 /// How long an address handle is used. After that a host may have another Ethernet address.
 const HANDLE_LIFETIME: Duration = Duration::from_secs(5);
 
-/// A host that MADs go to.
-struct Host {
+/// How MADs get to a host.
+struct Route {
     key: AddressKey,
     made: Duration,
     /// MADs that are being sent by it; it must not go before them.
@@ -58,8 +58,8 @@ pub(super) struct Gsi {
     /// Places for sends that are free.
     free: Vec<usize>,
     /// The host that the MAD in each place goes to, if the place is in use.
-    sending: [Option<IpAddr>; SENDS],
-    hosts: HashMap<IpAddr, Host>,
+    sending: [Option<Host>; SENDS],
+    routes: HashMap<Host, Route>,
     waiting: VecDeque<Transmit>,
     dropped: u64,
 }
@@ -120,7 +120,7 @@ impl Gsi {
             key,
             free: (0..SENDS).collect(),
             sending: [None; SENDS],
-            hosts: HashMap::new(),
+            routes: HashMap::new(),
             waiting: VecDeque::new(),
             dropped: 0,
         };
@@ -147,7 +147,7 @@ impl Gsi {
     }
 
     /// Takes what has completed; `take` gets each MAD and the host that it came from.
-    pub fn receive(&mut self, shared: &Shared, mut take: impl FnMut(Source, &[u8])) {
+    pub fn receive(&mut self, shared: &Shared, mut take: impl FnMut(Host, &[u8])) {
         // What comes from now on makes another event.
         self.cq.arm(false);
         while let Some(completion) = self.cq.poll() {
@@ -165,7 +165,7 @@ impl Gsi {
         shared: &Shared,
         index: usize,
         completion: &Completion,
-        take: &mut impl FnMut(Source, &[u8]),
+        take: &mut impl FnMut(Host, &[u8]),
     ) {
         let len = usize::try_from(completion.byte_len).unwrap_or(0).min(RECEIVE_LEN);
         let mut bytes = [0; RECEIVE_LEN];
@@ -176,7 +176,7 @@ impl Gsi {
             && let Some(grh) = Grh::parse(area)
         {
             let mac = shared.call().and_then(|nic| nic.core().heard_from(grh.src));
-            take(Source { ip: grh.src, mac }, mad);
+            take(Host { ip: grh.src, mac }, mad);
         }
         // It has just given back its place in the queue.
         let _ = self.post_receive(index);
@@ -185,8 +185,8 @@ impl Gsi {
     fn sent(&mut self, shared: &Shared, index: usize, completion: &Completion) {
         let Some(host) = self.sending.get_mut(index).and_then(Option::take) else { return };
         self.free.push(index);
-        if let Some(host) = self.hosts.get_mut(&host) {
-            host.in_flight = host.in_flight.saturating_sub(1);
+        if let Some(route) = self.routes.get_mut(&host) {
+            route.in_flight = route.in_flight.saturating_sub(1);
         }
         if completion.status != WcStatus::Success {
             self.dropped += 1;
@@ -252,45 +252,45 @@ impl Gsi {
 
     /// Returns `true` if the Ethernet address of a host was found when a MAD went to it last.
     pub fn knows(&self, host: IpAddr) -> bool {
-        self.hosts.contains_key(&host)
+        self.routes.keys().any(|known| known.ip == host)
     }
 
     /// The address handle of a host.
-    fn handle(&mut self, shared: &Shared, now: Duration, to: Source) -> Result<AddressKey, CreateError> {
-        let host = to.ip;
-        if let Some(known) = self.hosts.get(&host) {
+    fn handle(&mut self, shared: &Shared, now: Duration, to: Host) -> Result<AddressKey, CreateError> {
+        if let Some(known) = self.routes.get(&to) {
             if known.in_flight > 0 || now.saturating_sub(known.made) < HANDLE_LIFETIME {
                 return Ok(known.key);
             }
             let key = known.key;
-            self.forget(shared, host, key);
+            self.forget(shared, to, key);
         }
-        if self.hosts.len() >= HOSTS_MAX {
+        if self.routes.len() >= HOSTS_MAX {
             self.forget_oldest(shared)?;
         }
         let mut nic = shared.call().ok_or(CreateError::Unsupported("a device of the parent process"))?;
         // Back to where it sent from: a stranger makes nobody look for it.
-        let dst_mac = nic.core().heard_from(host).or(to.mac);
-        let av = AddressVector { src_ip: self.ip, dst_ip: host, dst_mac, ..AddressVector::default() };
+        let dst_mac = to.mac.or_else(|| nic.core().heard_from(to.ip));
+        let av = AddressVector { src_ip: self.ip, dst_ip: to.ip, dst_mac, ..AddressVector::default() };
         let key = nic.core_mut().create_ah(self.pd, &av)?;
-        self.hosts.insert(host, Host { key, made: now, in_flight: 0 });
+        self.routes.insert(to, Route { key, made: now, in_flight: 0 });
         Ok(key)
     }
 
     fn forget_oldest(&mut self, shared: &Shared) -> Result<(), CreateError> {
-        let idle = self.hosts.iter().filter(|(_, host)| host.in_flight == 0);
-        let Some((ip, key)) = idle.min_by_key(|(_, host)| host.made).map(|(ip, host)| (*ip, host.key)) else {
+        let idle = self.routes.iter().filter(|(_, route)| route.in_flight == 0);
+        let oldest = idle.min_by_key(|(_, route)| route.made);
+        let Some((host, key)) = oldest.map(|(host, route)| (*host, route.key)) else {
             return Err(CreateError::Exhausted { what: "hosts that MADs are sent to", capacity: HOSTS_MAX });
         };
-        self.forget(shared, ip, key);
+        self.forget(shared, host, key);
         Ok(())
     }
 
-    fn forget(&mut self, shared: &Shared, host: IpAddr, key: AddressKey) {
+    fn forget(&mut self, shared: &Shared, host: Host, key: AddressKey) {
         if let Some(mut nic) = shared.call() {
             nic.core_mut().destroy_ah(key);
         }
-        self.hosts.remove(&host);
+        self.routes.remove(&host);
     }
 
     fn send(&mut self, transmit: &Transmit, handle: AddressKey) -> bool {
@@ -312,9 +312,9 @@ impl Gsi {
             self.free.push(place);
             return false;
         }
-        self.sending[place] = Some(transmit.to.ip);
-        if let Some(host) = self.hosts.get_mut(&transmit.to.ip) {
-            host.in_flight += 1;
+        self.sending[place] = Some(transmit.to);
+        if let Some(route) = self.routes.get_mut(&transmit.to) {
+            route.in_flight += 1;
         }
         true
     }

@@ -248,7 +248,6 @@ impl Service {
             let request = state.manager.request(id);
             if let Some((ip, mac)) = request.and_then(|request| Some((request.peer.ip(), request.mac?)))
                 && let Some(mut nic) = device.shared().call()
-                && nic.core().heard_from(ip).is_none()
             {
                 nic.core_mut().note_heard(ip, mac);
             }

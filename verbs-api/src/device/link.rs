@@ -57,6 +57,9 @@ impl Device {
             self.check_process()?;
             let turn = self.progress();
             let Some(why) = self.link_down() else { return Ok(()) };
+            if matches!(why, LinkDown::Removed(_)) {
+                return Err(Error::LinkDown { limit, why });
+            }
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Err(Error::LinkDown { limit, why });

@@ -2,12 +2,12 @@
 
 use core::fmt;
 use core::str::FromStr;
-use memif::socket::{SocketFile, remove_stale};
+use memif::socket::{SocketFile, listen_at};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The address at which a device shows its counters: a UNIX socket, `/run/srnic.stat`, or a TCP
@@ -78,9 +78,9 @@ impl StatAddress {
 
 /// The listening socket for visitors. None of its methods waits.
 pub struct StatListener {
-    socket: Socket,
-    /// Goes with it.
+    /// Goes first: as long as the socket listens, no other has its name.
     _file: Option<SocketFile>,
+    socket: Socket,
 }
 
 enum Socket {
@@ -98,9 +98,8 @@ impl StatListener {
                 Ok(Self { socket: Socket::Tcp(socket), _file: None })
             }
             StatAddress::Unix(path) => {
-                remove_stale(path).map_err(io::Error::other)?;
-                let socket = UnixListener::bind(path)?;
-                let file = SocketFile::new(path)?;
+                let bind = |path: &Path| UnixListener::bind(path).map_err(|error| error.to_string());
+                let (file, socket) = listen_at(path, bind).map_err(io::Error::other)?;
                 socket.set_nonblocking(true)?;
                 Ok(Self { socket: Socket::Unix(socket), _file: Some(file) })
             }

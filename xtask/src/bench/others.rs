@@ -13,6 +13,9 @@ use crate::process::{Process, free_port, watch};
 use crate::scratch::Scratch;
 use crate::tools::number;
 
+/// Has UCX take kernel TCP over the loopback interface.
+pub const UCX_OVER_TCP: [(&str, &str); 2] = [("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")];
+
 /// Longest wait for a server to listen, and longest run of a pair.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of a message, where bandwidth is measured.
@@ -93,7 +96,7 @@ impl Program {
         let pin = if self == Self::Iperf3 {
             "-A"
         } else {
-            command.envs([("UCX_TLS", "tcp"), ("UCX_NET_DEVICES", "lo")]);
+            command.envs(UCX_OVER_TCP);
             "-c"
         };
         if let Some(cpu) = cpu {

@@ -7,7 +7,7 @@ use crate::descriptors::{self, Of};
 use crate::error::{Error, Result};
 use crate::place::Place;
 use datapath::port::{Interrupt, Port};
-use memif::socket::{SocketFile, remove_stale};
+use memif::socket::{SocketFile, listen_at};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -40,7 +40,7 @@ pub struct Arrival {
 
 /// The socket, and the thread that answers there. Both go with it.
 pub struct Pool {
-    _file: SocketFile,
+    file: Option<SocketFile>,
     stop: Interrupt,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,7 +51,7 @@ impl Pool {
     /// # Errors
     /// [`Error::File`]: somebody answers there already, or there cannot be such a socket.
     pub fn start(socket: &Path, network: Network, fixed: usize) -> Result<(Self, Receiver<Arrival>)> {
-        let (listener, file) = listen(socket).map_err(Error::file("listen at", socket))?;
+        let (file, listener) = listen(socket).map_err(Error::file("listen at", socket))?;
         let place = Place::new("pool")?;
         let stop = Interrupt::new().map_err(Error::file("watch", socket))?;
         let (arrivals, arriving) = channel();
@@ -60,12 +60,14 @@ impl Pool {
         let thread = std::thread::Builder::new().name("pool".to_owned());
         let thread = thread.spawn(move || desk.serve(&listener, &stopped));
         let thread = Some(thread.map_err(Error::file("serve", socket))?);
-        Ok((Self { _file: file, stop, thread }, arriving))
+        Ok((Self { file: Some(file), stop, thread }, arriving))
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        // As long as the thread listens, no other switch has the name.
+        drop(self.file.take());
         self.stop.raise();
         if let Some(thread) = self.thread.take() {
             // If it has panicked, it has said so.
@@ -75,10 +77,9 @@ impl Drop for Pool {
 }
 
 /// A socket where one of a switch that is gone may lie, and its file.
-fn listen(socket: &Path) -> io::Result<(UnixListener, SocketFile)> {
-    remove_stale(socket).map_err(io::Error::other)?;
-    let listener = UnixListener::bind(socket)?;
-    Ok((listener, SocketFile::new(socket)?))
+fn listen(socket: &Path) -> io::Result<(SocketFile, UnixListener)> {
+    let bind = |path: &Path| UnixListener::bind(path).map_err(|error| error.to_string());
+    listen_at(socket, bind).map_err(io::Error::other)
 }
 
 /// What the thread has.

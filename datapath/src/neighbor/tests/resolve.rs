@@ -155,23 +155,28 @@ fn strangers_are_answered_where_they_were_and_take_no_place_of_neighbors() {
     let mac = |number: u16| [2, 0, 0, 1, number.to_be_bytes()[0], number.to_be_bytes()[1]];
     for number in 0..1000 {
         let now = Time(u64::from(number));
-        assert!(neighbor.note_heard(now, stranger(number), mac(number)));
+        neighbor.note_heard(now, stranger(number), mac(number));
         assert_eq!(neighbor.heard_from(now, stranger(number)), Some(mac(number)));
     }
     let now = Time(1000);
     assert_eq!(neighbor.heard_from(now, stranger(999 - 255)), Some(mac(999 - 255)));
     assert_eq!(neighbor.heard_from(now, stranger(999 - 256)), None, "the oldest is forgotten");
     assert_eq!(neighbor.heard_from(Time(999 + HEARD_LIFETIME_NS), stranger(999)), None);
+    // One that was heard again is not the oldest any more.
+    neighbor.note_heard(now, stranger(999 - 255), mac(999 - 255));
+    neighbor.note_heard(now, stranger(1000), mac(1000));
+    assert_eq!(neighbor.heard_from(now, stranger(999 - 255)), Some(mac(999 - 255)));
+    assert_eq!(neighbor.heard_from(now, stranger(999 - 254)), None);
     for index in 0..4 {
         assert_eq!(neighbor.resolve(now, host(index)), Resolution::Known([2, 0, 0, 0, 1, index]));
     }
     assert_eq!(neighbor.resolve(now, stranger(999)), Resolution::Known(mac(999)));
     // What a host says of itself by ARP counts more than where its packets come from.
-    assert!(neighbor.note_heard(now, host(0), mac(7)));
+    neighbor.note_heard(now, host(0), mac(7));
     assert_eq!(neighbor.resolve(now, host(0)), Resolution::Known([2, 0, 0, 0, 1, 0]));
     // A group's address, or none, is no host's.
     for mac in [[0xFF; 6], [1, 0, 0, 0, 0, 1], [0; 6]] {
-        assert!(!neighbor.note_heard(now, stranger(2000), mac));
+        neighbor.note_heard(now, stranger(2000), mac);
         assert_eq!(neighbor.heard_from(now, stranger(2000)), None);
     }
     assert_eq!(requests(&mut neighbor, now), [], "nobody is asked for");

@@ -2,9 +2,9 @@
 
 use super::RequestPacket;
 use super::refuse::Refused;
-use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId, Sge};
+use crate::memory::{Access, AccessError, Mapped, MemoryTable, ProtectionDomainId};
 use crate::qp::receives::Found;
-use crate::qp::scatter::scatter;
+use crate::qp::scatter::{in_element, scatter};
 use crate::qp::{Qp, Qpc, Units};
 use crate::queue::RecvWqe;
 use wire::{Kind, Position, Reth};
@@ -130,18 +130,6 @@ pub(in crate::qp) fn to_receive(
         None => scatter(memory, pd, wqe.sges(), start, payload),
     };
     placed.map_err(|_| Refused::OWN_MEMORY)
-}
-
-/// `len` bytes of a receive of one element, from byte `start` on.
-#[inline(always)]
-pub(in crate::qp) fn in_element<'m>(
-    memory: &'m MemoryTable,
-    pd: ProtectionDomainId,
-    sge: &Sge,
-    start: u64,
-    len: u64,
-) -> Result<Mapped<'m>, AccessError> {
-    memory.check(sge.lkey, pd, sge.addr.wrapping_add(start), len, Access::LOCAL_WRITE)
 }
 
 /// A SEND with invalidate whose turn it is: its data are placed, and it completes next (protocol.md

@@ -11,22 +11,26 @@ use wire::{Deth, Packet};
 /// bytes of nothing and an IPv4 one.
 const GRH_LEN: usize = 40;
 
-/// Handles a datagram whose address, P_Key and ICRC are right. `ip` is its IP header.
-pub(crate) fn on_datagram(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ip: &[u8]) {
+/// Handles a datagram whose address, P_Key and ICRC are right. `ip` is its IP header. Returns `true`
+/// if it lies in a receive.
+pub(crate) fn on_datagram(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ip: &[u8]) -> bool {
     let Some(deth) = packet.deth() else {
         units.counters.drop_opcode_class += 1;
-        return;
+        return false;
     };
     if !qp.hot.id.state.receives() {
         units.counters.drop_qp_state += 1;
-        return;
+        return false;
     }
     if deth.qkey != qkey_of(qp) {
         units.counters.drop_qkey += 1;
-        return;
+        return false;
     }
     match place(qp, units, packet, ip) {
-        Some(Ok(byte_len)) => complete(qp, units, packet, &deth, byte_len),
+        Some(Ok(byte_len)) => {
+            complete(qp, units, packet, &deth, byte_len);
+            return true;
+        }
         Some(Err(Refused::OWN_MEMORY)) => fail_receive(qp, units, WcStatus::LocProtErr),
         dropped => {
             units.counters.drop_receive_too_short += u64::from(dropped.is_some());
@@ -34,6 +38,7 @@ pub(crate) fn on_datagram(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_
             qp.cold.receives.put_back(units);
         }
     }
+    false
 }
 
 fn qkey_of(qp: &Qp<'_>) -> u32 {

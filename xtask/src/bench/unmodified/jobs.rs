@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Stage;
-use super::programs::{Network, UCX_OVER_TCP, over_library};
+use super::programs::{Network, over_library};
+use crate::bench::others::UCX_OVER_TCP;
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::unmodified::{HPCC_INPUT, MPI_AS_ROOT, MPI_OVER_UCX};
@@ -89,10 +90,14 @@ fn job(
         let mut mpirun = Command::new("mpirun");
         mpirun.envs(MPI_AS_ROOT);
         match carrier {
-            Carrier::Ucx(Network::Ours) | Carrier::UcxByWrites => {
+            Carrier::Ucx(Network::Ours) => {
                 // Whoever comes first is the memif's server.
                 over_library(&mut mpirun, stage, &dir, "");
                 mpirun.envs(MPI_OVER_UCX);
+            }
+            Carrier::UcxByWrites => {
+                over_library(&mut mpirun, stage, &dir, "");
+                mpirun.envs(MPI_OVER_UCX).env("UCX_RNDV_SCHEME", "put_zcopy");
             }
             Carrier::Ucx(Network::Kernel) => {
                 mpirun.envs(MPI_OVER_UCX).envs(UCX_OVER_TCP);
@@ -104,9 +109,6 @@ fn job(
                     ("OMPI_MCA_btl_tcp_if_include", "lo"),
                 ]);
             }
-        }
-        if carrier == Carrier::UcxByWrites {
-            mpirun.env("UCX_RNDV_SCHEME", "put_zcopy");
         }
         mpirun.args(["-n", "2", "--oversubscribe", "--bind-to", "none"]).args(program).current_dir(&dir);
         Process::start("mpirun", mpirun, &dir)?.finish(LIMIT)?;

@@ -33,9 +33,6 @@ pub enum Network {
     Kernel,
 }
 
-/// Has UCX take kernel TCP over the loopback interface.
-pub const UCX_OVER_TCP: [(&str, &str); 2] = [("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")];
-
 /// `program`, on the CPU of that number where there are two.
 pub fn pinned(stage: &Stage<'_>, side: usize, program: &str) -> Command {
     match stage.bench.machine.two_cpus() {

@@ -6,8 +6,8 @@ use crate::memory::MemoryTable;
 use crate::qp::context::PendingFailure;
 use crate::qp::owed::Arrived;
 use crate::qp::requester::{complete_answered, fail_in_turn, place};
-use crate::qp::responder::in_element;
 use crate::qp::response::opcode_at;
+use crate::qp::scatter::in_element;
 use crate::qp::srnic::ReceiveStream;
 use crate::qp::{Qp, QpCold, QpFlags, Units};
 use crate::queue::SendOpcode;
@@ -77,7 +77,7 @@ pub(crate) fn take_middle(
     if let Some(reads) = qp.cold.reads.as_deref_mut() {
         note_arrival(reads, units, &response, ce);
     }
-    pass(qp, units);
+    advance_epsn(qp, units);
     true
 }
 
@@ -109,7 +109,7 @@ fn note_arrival(reads: &mut Reads, units: &mut Units, response: &ResponsePacket<
 
 /// A packet in order is in its place.
 #[inline(never)]
-fn pass(qp: &mut Qp<'_>, units: &mut Units) {
+fn advance_epsn(qp: &mut Qp<'_>, units: &mut Units) {
     let Some(stream) = ReceiveStream::of_responses(qp) else { return };
     units.counters.rx_responses += 1;
     stream.rx.advance(1);
@@ -135,7 +135,7 @@ fn take(qp: &mut Qp<'_>, units: &mut Units, response: &ResponsePacket<'_>, arriv
         return fail(qp, units, PendingFailure { position, status });
     }
     if in_order {
-        return pass(qp, units);
+        return advance_epsn(qp, units);
     }
     if let Some(mut stream) = ReceiveStream::of_responses(qp) {
         units.counters.rx_responses += 1;

@@ -12,8 +12,9 @@ use crate::port::RX_BURST;
 use crate::qp::owed::Arrived;
 use crate::qp::receives::{OwnRun, ReceiveRun, Receives};
 use crate::qp::responder::{
-    EndOfMessage, InOrder, behind, fits_message, fits_packet, in_element, in_region, permits_writes,
+    EndOfMessage, InOrder, behind, fits_message, fits_packet, in_region, permits_writes,
 };
+use crate::qp::scatter::in_element;
 use crate::qp::{Completions, Qp, QpFlags, Qpc, Units};
 use crate::stream::SlotKind;
 use icrc::Kernel;

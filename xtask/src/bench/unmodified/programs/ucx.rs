@@ -1,7 +1,7 @@
 //! UCX's own benchmark, over the library and over TCP.
 
-use super::{Network, ROLES, UCX_OVER_TCP, over_library, pair};
-use crate::bench::others::column;
+use super::{Network, ROLES, over_library, pair};
+use crate::bench::others::{UCX_OVER_TCP, column};
 use crate::bench::unmodified::Stage;
 use crate::error::{Error, Result};
 use crate::unmodified::ucx;
