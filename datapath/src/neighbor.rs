@@ -354,8 +354,8 @@ impl Neighbor {
         is_one(EthernetAddress(mac))
     }
 
-    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. It is not
-    /// noted if that is no host's.
+    /// `ip` has sent something to the connection manager, from the Ethernet address `mac`. It is
+    /// not noted if that is no host's.
     pub fn note_heard(&mut self, now: Time, ip: IpAddr, mac: [u8; 6]) {
         self.now = self.now.max(now);
         if Self::is_host(mac) {

@@ -17,8 +17,8 @@ struct Entry {
     at: Time,
 }
 
-/// A bounded list, the one heard longest ago first. It is searched from end to end: it is short, and
-/// asked at connection set-up only.
+/// A bounded list, the one heard longest ago first. It is searched from end to end: it is short,
+/// and asked at connection set-up only.
 #[derive(Debug)]
 pub struct Heard {
     entries: VecDeque<Entry>,

@@ -11,8 +11,8 @@ use wire::{Deth, Packet};
 /// bytes of nothing and an IPv4 one.
 const GRH_LEN: usize = 40;
 
-/// Handles a datagram whose address, P_Key and ICRC are right. `ip` is its IP header. Returns `true`
-/// if it lies in a receive.
+/// Handles a datagram whose address, P_Key and ICRC are right. `ip` is its IP header. Returns
+/// `true` if it lies in a receive.
 pub(crate) fn on_datagram(qp: &mut Qp<'_>, units: &mut Units, packet: &Packet<'_>, ip: &[u8]) -> bool {
     let Some(deth) = packet.deth() else {
         units.counters.drop_opcode_class += 1;
