@@ -38,6 +38,9 @@ use wire::Pmtu;
 /// Requests outstanding below which the next is sent at once: none, or one that the peer has
 /// answered already while its acknowledgement is under way.
 const SENT_AT_ONCE: u32 = 2;
+/// Requests of a queue pair that are sent while its program posts more: one that posts a hundred
+/// and then polls has the peer wait no longer than that.
+const SENT_TOGETHER: u32 = 32;
 
 /// A queue pair of the engine, and the queues that its owner posts to. Destroyed when dropped.
 #[repr(C, align(64))]
@@ -210,14 +213,14 @@ impl Owned {
 
 /// Returns `true` if the next post is sent at once, unless many queue pairs wait for their turn.
 /// Where more is outstanding, the post is sent together with those of others, as soon as the
-/// program polls.
+/// program polls, or has posted [`SENT_TOGETHER`].
 pub(crate) fn goes_now(send: &SendQueue) -> bool {
     send.outstanding() < SENT_AT_ONCE
 }
 
 /// Posts what was staged: hands it to the engine, or rings.
 pub(crate) fn submit(send: &mut SendQueue, device: &Device, goes_now: bool) {
-    if goes_now && device.push(|| send.hand_over()) {
+    if (goes_now || send.reaches_multiple_of(SENT_TOGETHER)) && device.push(|| send.hand_over()) {
         return;
     }
     send.submit();

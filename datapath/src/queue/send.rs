@@ -193,6 +193,14 @@ impl SendQueue {
         })
     }
 
+    /// Returns `true` if what is staged has the request in it that is a multiple of `count`, of all
+    /// since the queue pair was made. `count` is a power of two.
+    #[inline]
+    #[must_use]
+    pub const fn reaches_multiple_of(&self, count: u32) -> bool {
+        self.tail / count != self.published / count
+    }
+
     /// Takes back what was staged and not posted.
     pub const fn discard(&mut self) {
         self.tail = self.published;
