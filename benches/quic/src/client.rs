@@ -69,6 +69,8 @@ async fn latency(args: &ClientArgs, to: &mut SendStream, from: &mut RecvStream) 
         }
     }
     to.finish()?;
+    // The server has read the end: what closes the connection would overtake it.
+    while from.read(&mut back).await?.is_some() {}
     let half = |quantile: f64| nanos.value_at_quantile(quantile) as f64 / 2000.0;
     let bytes = args.iters * u64::from(args.size);
     Ok(json!({ "bytes": bytes, "lat_us": { "p50": half(0.5), "p99": half(0.99) } }))
