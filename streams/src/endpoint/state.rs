@@ -11,7 +11,8 @@ use crate::pool::Pool;
 use crate::protocol::{Header, Hello, Violation};
 use core::net::SocketAddr;
 use core::task::Waker;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use verbs_api::{
     Access, Completion, CompletionChannel, CompletionQueue, Device, PreparedQueuePair, ProtectionDomain,
@@ -40,10 +41,10 @@ const KEEPALIVE: core::time::Duration = core::time::Duration::from_secs(10);
 pub(crate) struct State {
     pub cq: CompletionQueue,
     pub pool: Pool,
-    /// By numbers that are given once.
-    links: HashMap<u64, Link>,
+    /// By numbers that are given once. No peer chooses a number, nor that of a queue pair.
+    links: FxHashMap<u64, Link>,
     /// Those that a queue pair carries, or may come to carry, by its number.
-    by_qpn: HashMap<u32, u64>,
+    by_qpn: FxHashMap<u32, u64>,
     next_id: u64,
     config: Config,
     domain: ProtectionDomain,
@@ -76,8 +77,8 @@ impl State {
         Ok(Self {
             cq: device.create_cq_on(channel, FIRST_LINKS * completions(config))?,
             pool: new_pool(&domain, config),
-            links: HashMap::new(),
-            by_qpn: HashMap::new(),
+            links: FxHashMap::default(),
+            by_qpn: FxHashMap::default(),
             next_id: 0,
             config: *config,
             domain,
