@@ -13,6 +13,7 @@ mod memory;
 mod middles;
 mod policies;
 mod read_middles;
+mod scene;
 mod scheduler;
 mod seeds;
 mod wake_ups;

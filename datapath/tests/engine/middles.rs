@@ -3,8 +3,7 @@
 
 use crate::common::rig::{Options, Rig, write};
 use crate::frames::{damage, mark};
-use datapath::counters::Counters;
-use datapath::engine::QpHandles;
+use crate::scene::{Effect, L3, OPCODE, Scene, UNTOUCHED, forge};
 use datapath::memory::Access;
 use datapath::qp::attr::{QpAttr, QpAttrMask, WriteOrder};
 use datapath::qp::state::QpState;
@@ -19,11 +18,7 @@ use wire::Pmtu;
 const PLACE: usize = 4096 + 512;
 const MESSAGES: usize = 6;
 const USED: usize = MESSAGES * PLACE;
-/// Where the receiver's memory was not written.
-const UNTOUCHED: u8 = 0xEE;
-/// Of a frame: IP header, opcode, PSN, and the first byte of the payload of a SEND's packet.
-const L3: usize = 14;
-const OPCODE: usize = 42;
+/// Of a frame: the PSN, and the first byte of the payload of a SEND's packet.
 const PSN: std::ops::Range<usize> = 51..54;
 const SEND_PAYLOAD: usize = 62;
 
@@ -87,94 +82,31 @@ fn plan() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// Everything that the receiver did.
-#[derive(PartialEq, Debug)]
-struct Effect {
-    sent: Vec<Vec<u8>>,
-    completions: Vec<Completion>,
-    memory: Vec<u8>,
-    counters: Counters,
-}
-
-struct Scene {
-    rig: Rig,
-    handles: [QpHandles; 2],
-    /// What the sender sent of all messages.
-    frames: Vec<Vec<u8>>,
-}
-
-impl Scene {
-    /// The receiver has got nothing yet.
-    fn new(pmtu: Pmtu, messages: &[Message], order: WriteOrder) -> Self {
-        let options = Options::default();
-        let attr = QpAttr { path_mtu: pmtu, ..options.attr };
-        let receiver = Options { attr: QpAttr { write_order: order, ..attr }, ..options };
-        let mut rig = Rig::new(1, 256);
-        let mut handles = rig.connect_as([&Options { attr, ..options }, &receiver]);
-        let pattern: Vec<u8> = (0..251).cycle().take(USED).collect();
-        fill(&rig, 0, &pattern);
-        fill(&rig, 1, &[UNTOUCHED; USED]);
-        for (number, message) in (0..).zip(messages) {
-            let at = number * PLACE as u64;
-            if message.opcode == SendOpcode::Send {
-                let scatter = [rig.sides[1].sge(at, 4096_u32.saturating_sub(message.lacks))];
-                handles[1].recv.post(&RecvRequest { wr_id: number, scatter: &scatter }).unwrap();
-            }
-            let gather = [rig.sides[0].sge(at, message.len)];
-            let mut request = write(number, &gather, at, rig.sides[1].key);
-            request.opcode = message.opcode;
-            request.flags.set(SendFlags::SOLICITED, message.solicited);
-            handles[0].send.post(&request).unwrap();
+/// The receiver has got nothing yet.
+fn scene(pmtu: Pmtu, messages: &[Message], order: WriteOrder) -> Scene {
+    let options = Options::default();
+    let attr = QpAttr { path_mtu: pmtu, ..options.attr };
+    let receiver = Options { attr: QpAttr { write_order: order, ..attr }, ..options };
+    let mut rig = Rig::new(1, 256);
+    let handles = rig.connect_as([&Options { attr, ..options }, &receiver]);
+    let mut scene = Scene::new(rig, handles, USED);
+    for (number, message) in (0..).zip(messages) {
+        let at = number * PLACE as u64;
+        if message.opcode == SendOpcode::Send {
+            let scatter = [scene.rig.sides[1].sge(at, 4096_u32.saturating_sub(message.lacks))];
+            scene.handles[1].recv.post(&RecvRequest { wr_id: number, scatter: &scatter }).unwrap();
         }
-        while rig.sides[0].engine.turn(rig.now).sent > 0 {}
-        let frames = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
-        Self { rig, handles, frames }
+        let gather = [scene.rig.sides[0].sge(at, message.len)];
+        let mut request = write(number, &gather, at, scene.rig.sides[1].key);
+        request.opcode = message.opcode;
+        request.flags.set(SendFlags::SOLICITED, message.solicited);
+        scene.handles[0].send.post(&request).unwrap();
     }
-
-    /// One turn of the receiver, to which these frames come.
-    fn receive<'a>(&mut self, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
-        let receiver = &mut self.rig.sides[1];
-        frames.into_iter().for_each(|frame| receiver.engine.port_mut().inject(frame));
-        receiver.engine.turn(self.rig.now);
-    }
-
-    fn memory(&self) -> Vec<u8> {
-        let (side, mut memory) = (&self.rig.sides[1], vec![0; USED]);
-        let all = side.engine.core().memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
-        all.unwrap().read(&mut memory);
-        memory
-    }
-
-    fn counters(&self) -> Counters {
-        *self.rig.sides[1].engine.core().counters()
-    }
-
-    fn effect(mut self) -> Effect {
-        let (memory, counters) = (self.memory(), self.counters());
-        let receiver = &mut self.rig.sides[1];
-        Effect {
-            sent: receiver.engine.port().sent().map(<[u8]>::to_vec).collect(),
-            completions: std::iter::from_fn(|| receiver.cq.poll()).collect(),
-            memory,
-            counters,
-        }
-    }
-}
-
-fn fill(rig: &Rig, side: usize, bytes: &[u8]) {
-    let side = &rig.sides[side];
-    let all = side.engine.core().memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
-    all.unwrap().write(bytes);
-}
-
-/// Another byte, and the ICRC that goes with it.
-fn forge(frame: &mut [u8], at: usize, bits: u8) {
-    damage(frame, at, bits);
-    wire::icrc::seal(&mut frame[L3..]);
+    scene.record()
 }
 
 fn play(plan: &Plan, order: WriteOrder) -> Effect {
-    let mut scene = Scene::new(plan.pmtu, &plan.messages, order);
+    let mut scene = scene(plan.pmtu, &plan.messages, order);
     let mut frames = std::mem::take(&mut scene.frames);
     frames.truncate(plan.frames);
     frames.iter_mut().skip(plan.marked_from).for_each(|frame| mark(frame));
@@ -240,7 +172,7 @@ fn one(opcode: SendOpcode) -> [Message; 1] {
 
 /// Four packets, of which the third comes damaged at first.
 fn damaged_in_the_middle(opcode: SendOpcode, order: WriteOrder) -> Scene {
-    let mut scene = Scene::new(Pmtu::B1024, &one(opcode), order);
+    let mut scene = scene(Pmtu::B1024, &one(opcode), order);
     let mut frames = scene.frames.clone();
     assert_eq!(frames.len(), 4);
     damage(&mut frames[2], SEND_PAYLOAD + 500, 1);
@@ -282,7 +214,7 @@ fn a_run_that_a_damaged_packet_ends_goes_on_when_it_comes_again() {
     for opcode in [SendOpcode::Write, SendOpcode::Send] {
         for damaged in 0..8 {
             let messages = [one(opcode), one(opcode)].concat();
-            let mut scene = Scene::new(Pmtu::B1024, &messages, WriteOrder::empty());
+            let mut scene = scene(Pmtu::B1024, &messages, WriteOrder::empty());
             let frames = scene.frames.clone();
             let mut burst = frames.clone();
             damage(&mut burst[damaged], SEND_PAYLOAD + 900, 4);
@@ -306,7 +238,7 @@ fn a_run_that_a_damaged_packet_ends_goes_on_when_it_comes_again() {
 #[test]
 fn nothing_damaged_is_written_where_an_earlier_packet_was() {
     let long = Message { opcode: SendOpcode::Write, len: 4096, solicited: false, lacks: 0 };
-    let mut scene = Scene::new(Pmtu::B512, &[long], WriteOrder::empty());
+    let mut scene = scene(Pmtu::B512, &[long], WriteOrder::empty());
     let frames = scene.frames.clone();
     for burst in [&frames[..2], &frames[3..4], &frames[2..3]] {
         scene.receive(burst);
@@ -357,7 +289,7 @@ fn strict_placement_writes_nothing_that_was_not_verified() {
 /// Returns `true` if the third of four packets of a WRITE is placed if `change` comes between it
 /// and those before.
 fn is_placed_after(change: impl FnOnce(&mut Scene)) -> bool {
-    let mut scene = Scene::new(Pmtu::B1024, &one(SendOpcode::Write), WriteOrder::empty());
+    let mut scene = scene(Pmtu::B1024, &one(SendOpcode::Write), WriteOrder::empty());
     let frames = scene.frames.clone();
     scene.receive(&frames[..2]);
     change(&mut scene);
@@ -383,7 +315,7 @@ fn what_has_changed_in_between_holds() {
 
 #[test]
 fn a_key_that_has_ended_in_between_is_refused() {
-    let mut scene = Scene::new(Pmtu::B1024, &one(SendOpcode::Write), WriteOrder::empty());
+    let mut scene = scene(Pmtu::B1024, &one(SendOpcode::Write), WriteOrder::empty());
     let frames = scene.frames.clone();
     scene.receive(&frames[..2]);
     let receiver = &mut scene.rig.sides[1];

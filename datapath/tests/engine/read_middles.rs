@@ -3,7 +3,7 @@
 
 use crate::common::rig::{Options, Rig, write};
 use crate::frames::{damage, mark, shorten};
-use datapath::counters::Counters;
+use crate::scene::{Effect, L3, OPCODE, Scene, UNTOUCHED, forge};
 use datapath::memory::Access;
 use datapath::qp::attr::{QpAttr, WriteOrder};
 use datapath::qp::state::QpState;
@@ -18,11 +18,7 @@ use wire::{Opcode, Pmtu};
 const PLACE: usize = 4096 + 512;
 const READS: usize = 4;
 const USED: usize = READS * PLACE;
-/// Where the reader's memory was not written.
-const UNTOUCHED: u8 = 0xEE;
-/// Of a frame: IP header, opcode, and a byte of the payload of a packet in the middle.
-const L3: usize = 14;
-const OPCODE: usize = 42;
+/// A byte of the payload of a packet in the middle.
 const IN_PAYLOAD: usize = 500;
 
 #[derive(Clone, Copy, Debug)]
@@ -85,99 +81,38 @@ fn plan() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// Everything that the reader did.
-#[derive(PartialEq, Debug)]
-struct Effect {
-    sent: Vec<Vec<u8>>,
-    completions: Vec<Completion>,
-    memory: Vec<u8>,
-    counters: Counters,
+/// The reader has asked, and has got nothing yet.
+fn scene(pmtu: Pmtu, reads: &[Read], order: WriteOrder) -> Scene {
+    let options = Options::default();
+    let access = options.attr.access_flags | Access::REMOTE_READ;
+    let [max_rd_atomic, max_dest_rd_atomic] = [4; 2];
+    let attr =
+        QpAttr { path_mtu: pmtu, access_flags: access, max_rd_atomic, max_dest_rd_atomic, ..options.attr };
+    let reader = Options { attr: QpAttr { write_order: order, ..attr }, ..options };
+    let mut rig = Rig::new(1, 256);
+    let handles = rig.connect_as([&Options { attr, ..options }, &reader]);
+    let mut scene = Scene::new(rig, handles, USED);
+    for (number, read) in (0..).zip(reads) {
+        let at = number * PLACE as u64;
+        let first = if read.split { read.len / 3 } else { 0 };
+        let whole = [scene.rig.sides[1].sge(at, read.len)];
+        let parts = [
+            scene.rig.sides[1].sge(at, first),
+            scene.rig.sides[1].sge(at + u64::from(first), read.len - first),
+        ];
+        let scatter = if read.split { &parts[..] } else { &whole[..] };
+        let mut request = write(number, scatter, at, scene.rig.sides[0].key);
+        request.opcode = SendOpcode::Read;
+        scene.handles[1].send.post(&request).unwrap();
+    }
+    while scene.rig.sides[1].engine.turn(scene.rig.now).sent > 0 {}
+    scene.rig.carry();
+    scene.record()
 }
 
-struct Scene {
-    rig: Rig,
-    /// The reader's queue pair.
-    qpn: u32,
-    /// What the other end answered to all READs.
-    frames: Vec<Vec<u8>>,
-}
-
-impl Scene {
-    /// The reader has got nothing yet.
-    fn new(pmtu: Pmtu, reads: &[Read], order: WriteOrder) -> Self {
-        let options = Options::default();
-        let access = options.attr.access_flags | Access::REMOTE_READ;
-        let [max_rd_atomic, max_dest_rd_atomic] = [4; 2];
-        let attr = QpAttr {
-            path_mtu: pmtu,
-            access_flags: access,
-            max_rd_atomic,
-            max_dest_rd_atomic,
-            ..options.attr
-        };
-        let reader = Options { attr: QpAttr { write_order: order, ..attr }, ..options };
-        let mut rig = Rig::new(1, 256);
-        let mut handles = rig.connect_as([&Options { attr, ..options }, &reader]);
-        let pattern: Vec<u8> = (0..251).cycle().take(USED).collect();
-        fill(&rig, 0, &pattern);
-        fill(&rig, 1, &[UNTOUCHED; USED]);
-        for (number, read) in (0..).zip(reads) {
-            let at = number * PLACE as u64;
-            let first = if read.split { read.len / 3 } else { 0 };
-            let whole = [rig.sides[1].sge(at, read.len)];
-            let parts =
-                [rig.sides[1].sge(at, first), rig.sides[1].sge(at + u64::from(first), read.len - first)];
-            let scatter = if read.split { &parts[..] } else { &whole[..] };
-            let mut request = write(number, scatter, at, rig.sides[0].key);
-            request.opcode = SendOpcode::Read;
-            handles[1].send.post(&request).unwrap();
-        }
-        while rig.sides[1].engine.turn(rig.now).sent > 0 {}
-        rig.carry();
-        while rig.sides[0].engine.turn(rig.now).sent > 0 {}
-        let frames = rig.sides[0].engine.port().sent().map(<[u8]>::to_vec).collect();
-        Self { rig, qpn: handles[1].qpn, frames }
-    }
-
-    /// One turn of the reader, to which these frames come.
-    fn receive<'a>(&mut self, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
-        let reader = &mut self.rig.sides[1];
-        frames.into_iter().for_each(|frame| reader.engine.port_mut().inject(frame));
-        reader.engine.turn(self.rig.now);
-    }
-
-    /// The number of the last frame in the middle of a response.
-    fn last_middle(&self) -> usize {
-        self.frames.iter().rposition(|frame| is_middle(frame)).expect("there is one")
-    }
-
-    fn memory(&self) -> Vec<u8> {
-        let (side, mut memory) = (&self.rig.sides[1], vec![0; USED]);
-        let all = side.engine.core().memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
-        all.unwrap().read(&mut memory);
-        memory
-    }
-
-    fn counters(&self) -> Counters {
-        *self.rig.sides[1].engine.core().counters()
-    }
-
-    fn effect(mut self) -> Effect {
-        let (memory, counters) = (self.memory(), self.counters());
-        let reader = &mut self.rig.sides[1];
-        Effect {
-            sent: reader.engine.port().sent().map(<[u8]>::to_vec).collect(),
-            completions: std::iter::from_fn(|| reader.cq.poll()).collect(),
-            memory,
-            counters,
-        }
-    }
-}
-
-fn fill(rig: &Rig, side: usize, bytes: &[u8]) {
-    let side = &rig.sides[side];
-    let all = side.engine.core().memory().check(side.key.0, side.pd, 0, USED as u64, Access::LOCAL_WRITE);
-    all.unwrap().write(bytes);
+/// The number of the last frame in the middle of a response.
+fn last_middle(scene: &Scene) -> usize {
+    scene.frames.iter().rposition(|frame| is_middle(frame)).expect("there is one")
 }
 
 fn is_middle(frame: &[u8]) -> bool {
@@ -205,7 +140,7 @@ fn places(plan: &Plan, frames: &[Vec<u8>]) -> Vec<Option<Range<usize>>> {
 /// What the reader did, and where the payload of the last frame goes if that is in the middle of a
 /// response.
 fn play(plan: &Plan, order: WriteOrder) -> (Effect, Option<Range<usize>>) {
-    let mut scene = Scene::new(plan.pmtu, &plan.reads, order);
+    let mut scene = scene(plan.pmtu, &plan.reads, order);
     let mut frames = std::mem::take(&mut scene.frames);
     frames.truncate(plan.frames);
     let place = places(plan, &frames).pop().flatten();
@@ -224,10 +159,7 @@ fn play(plan: &Plan, order: WriteOrder) -> (Effect, Option<Range<usize>>) {
         Fate::Damaged(at, bits) => damage(last, at, bits),
         // Of requests out of order strict placement takes nothing.
         Fate::Forged(at, bits) if at % last.len() == OPCODE && !is_answer(last[OPCODE] ^ bits) => {}
-        Fate::Forged(at, bits) => {
-            damage(last, at, bits);
-            wire::icrc::seal(&mut last[L3..]);
-        }
+        Fate::Forged(at, bits) => forge(last, at, bits),
     }
     for burst in frames.chunks(plan.burst) {
         scene.receive(burst);
@@ -284,8 +216,8 @@ fn in_recovery_nothing_damaged_is_placed() {
 
 /// Four packets, of which the third comes damaged.
 fn damaged(order: WriteOrder) -> Scene {
-    let mut scene = Scene::new(Pmtu::B1024, &[Read { len: 4096, split: false }], order);
-    let third = scene.last_middle();
+    let mut scene = scene(Pmtu::B1024, &[Read { len: 4096, split: false }], order);
+    let third = last_middle(&scene);
     let before = scene.frames[..third].to_vec();
     scene.receive(&before);
     let mut damaged = scene.frames[third].clone();
@@ -306,7 +238,7 @@ fn what_is_damaged_lies_where_it_will_lie_when_it_was_sent_again_and_nowhere_els
     assert_eq!(is_written(&scene), Kernel::detected() != Kernel::PORTABLE, "in the pass that verifies");
     assert!(scene.memory()[3072..].iter().all(|byte| *byte == UNTOUCHED), "written behind it");
     assert!(scene.rig.sides[1].cq.poll().is_none(), "complete without it");
-    let rest = scene.frames[scene.last_middle()..].to_vec();
+    let rest = scene.frames[last_middle(&scene)..].to_vec();
     scene.receive(&rest);
     let pattern: Vec<u8> = (0..251).cycle().take(4096).collect();
     assert!(scene.memory()[..4096] == pattern);
@@ -316,9 +248,9 @@ fn what_is_damaged_lies_where_it_will_lie_when_it_was_sent_again_and_nowhere_els
 #[test]
 fn nothing_that_was_not_verified_is_written_where_it_may_not_be() {
     assert!(!is_written(&damaged(WriteOrder::STRICT_PLACEMENT)), "strict placement");
-    let mut ended = Scene::new(Pmtu::B1024, &[Read { len: 4096, split: false }], WriteOrder::empty());
+    let mut ended = scene(Pmtu::B1024, &[Read { len: 4096, split: false }], WriteOrder::empty());
     let frames = ended.frames.clone();
-    ended.rig.sides[1].force(ended.qpn, QpState::Err);
+    ended.rig.sides[1].force(ended.handles[1].qpn, QpState::Err);
     ended.receive(&frames);
     assert!(ended.memory().iter().all(|byte| *byte == UNTOUCHED), "a queue pair in ERR");
 }
@@ -326,8 +258,8 @@ fn nothing_that_was_not_verified_is_written_where_it_may_not_be() {
 /// A key that has ended meanwhile fails the READ, as it does where each packet is verified first.
 #[test]
 fn a_key_that_has_ended_in_between_is_refused() {
-    let mut scene = Scene::new(Pmtu::B1024, &[Read { len: 4096, split: false }], WriteOrder::empty());
-    let (frames, third) = (scene.frames.clone(), scene.last_middle());
+    let mut scene = scene(Pmtu::B1024, &[Read { len: 4096, split: false }], WriteOrder::empty());
+    let (frames, third) = (scene.frames.clone(), last_middle(&scene));
     scene.receive(&frames[..third]);
     let reader = &mut scene.rig.sides[1];
     assert!(reader.engine.core_mut().memory_mut().deregister(reader.key));
