@@ -12,8 +12,8 @@ pub(crate) mod tcp;
 mod waiters;
 
 pub(crate) use attempt::{Attempt, RDMA_FIRST, unless_absent};
+pub(crate) use link::Borrowed;
 pub(crate) use service::Service;
-pub(crate) use state::State;
 pub(crate) use waiters::On;
 
 use crate::config::Config;
@@ -48,6 +48,12 @@ pub struct Stats {
     pub bytes_written: u64,
     /// Bytes that programs have read from streams.
     pub bytes_read: u64,
+    /// Of [`bytes_written`](Self::bytes_written), those that were sent from a
+    /// [`Buffer`](crate::Buffer) where they lay.
+    pub bytes_written_in_place: u64,
+    /// Of [`bytes_read`](Self::bytes_read), those that a program has [`Received`](crate::Received)
+    /// where they had come to.
+    pub bytes_read_in_place: u64,
     /// Streams that were made, by this end or by the peer.
     pub made: u64,
     /// Streams that TCP carries now.

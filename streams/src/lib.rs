@@ -30,20 +30,25 @@
 //! docs/streams.md has the format, and what is not there yet.
 
 mod acceptor;
+mod buffer;
 mod config;
 mod endpoint;
 mod error;
+mod lent;
 mod listener;
 mod pool;
 pub mod protocol;
+mod received;
 mod stream;
 #[cfg(feature = "tokio")]
 mod tokio;
 
+pub use buffer::Buffer;
 pub use config::Config;
 pub use endpoint::{Endpoint, Stats, Transport, Way};
 pub use error::{Error, Setup};
 pub use listener::Listener;
+pub use received::Received;
 pub use stream::{ReadHalf, Stream, WriteHalf};
 #[cfg(feature = "tokio")]
 pub use tokio::{AsyncListener, AsyncStream};

@@ -1,8 +1,13 @@
 //! Registered memory that all streams of an endpoint share, in chunks of two sizes.
 
 use crate::error::Setup;
+use crate::lent::Lent;
 use crate::protocol::Descriptor;
+use core::ops::Range;
+use core::ptr::NonNull;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use verbs_api::{Access, MemoryRegion, MemoryWindow, ProtectionDomain, QueuePair, Sge, WindowType};
 
 /// Bytes of a slab, as long as a chunk is not longer.
@@ -12,7 +17,7 @@ const SLAB_BYTES: usize = 1 << 20;
 const TRIM_BYTES: usize = 8 << 20;
 
 /// A piece of a slab. Whoever has it gives it back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Chunk {
     slab: u32,
     index: u32,
@@ -107,6 +112,8 @@ pub struct Pool {
     slabs: Vec<Option<Slab>>,
     /// Places in `slabs` that have none.
     vacant: Vec<usize>,
+    /// How many have a chunk beside the first who has it.
+    shared: FxHashMap<Chunk, u32>,
     memory: usize,
     registrations: u64,
 }
@@ -121,6 +128,7 @@ impl Pool {
             memory_max,
             slabs: Vec::new(),
             vacant: Vec::new(),
+            shared: FxHashMap::default(),
             memory: 0,
             registrations: 0,
         }
@@ -250,8 +258,22 @@ impl Pool {
         shelf.note(at, 0);
     }
 
-    /// Takes a chunk back.
+    /// Somebody else has the chunk as well, and gives it back, too.
+    pub fn hold(&mut self, chunk: Chunk) {
+        *self.shared.entry(chunk).or_default() += 1;
+    }
+
+    /// Takes a chunk back. It is free when all who have it have given it back.
     pub fn give(&mut self, chunk: Chunk) {
+        if !self.shared.is_empty()
+            && let Entry::Occupied(mut others) = self.shared.entry(chunk)
+        {
+            *others.get_mut() -= 1;
+            if *others.get() == 0 {
+                others.remove();
+            }
+            return;
+        }
         let at = chunk.slab as usize;
         let Some(Some(slab)) = self.slabs.get_mut(at) else { return };
         slab.free.push(chunk.index);
@@ -265,10 +287,22 @@ impl Pool {
         Some((&slab.region, chunk.index as usize * self.cut(slab.size).chunk_bytes))
     }
 
-    /// The first `len` bytes of a chunk, for a work request.
-    pub fn sge(&self, chunk: Chunk, len: usize) -> Result<Sge, verbs_api::Error> {
+    /// These bytes of a chunk, for a work request.
+    pub fn sge(&self, chunk: Chunk, range: Range<usize>) -> Result<Sge, verbs_api::Error> {
         let (region, start) = self.place(chunk).ok_or(GONE)?;
-        region.slice(start..start + len)
+        region.slice(start + range.start..start + range.end)
+    }
+
+    /// These bytes of a chunk, for a program. `None`: the chunk has fewer, or was given back.
+    ///
+    /// # Safety
+    /// As [`Lent::new`].
+    pub unsafe fn lend(&self, chunk: Chunk, range: Range<usize>) -> Option<Lent> {
+        let (region, start) = self.place(chunk).filter(|_| range.end <= self.len(chunk))?;
+        let first = NonNull::new(region.as_ptr().wrapping_add(start + range.start))?;
+        // SAFETY: the bytes lie inside the chunk, and that inside its slab, which is zeroed memory
+        // at first; the rest is the caller's promise.
+        Some(unsafe { Lent::new(chunk, range.start, first, range.len()) })
     }
 
     /// Bytes of a chunk.
@@ -277,20 +311,21 @@ impl Pool {
         slab.map_or(0, |slab| self.cut(slab.size).chunk_bytes)
     }
 
-    /// Shows the first `len` bytes of a chunk to the peer of `pair`, and to nobody else, until the
-    /// window is dropped. It posts a request.
+    /// Shows these bytes of a chunk to the peer of `pair`, and to nobody else, until the window is
+    /// dropped. It posts a request.
     pub fn show(
         &self,
         chunk: Chunk,
-        len: usize,
+        range: Range<usize>,
         access: Access,
         (pair, wr_id): (&mut QueuePair, u64),
     ) -> Result<(MemoryWindow, Descriptor), verbs_api::Error> {
         let (region, start) = self.place(chunk).ok_or(GONE)?;
-        let range = region.slice(start..start + len)?;
+        let range = start + range.start..start + range.end;
+        let shown = region.slice(range.clone())?;
         let mut window = self.domain.alloc_window(WindowType::Two)?;
-        let rkey = window.bind(pair, wr_id, region, start..start + len, access)?;
-        Ok((window, Descriptor { addr: range.addr, rkey, len: range.length }))
+        let rkey = window.bind(pair, wr_id, region, range, access)?;
+        Ok((window, Descriptor { addr: shown.addr, rkey, len: shown.length }))
     }
 
     /// Copies bytes of a chunk from `offset` on.

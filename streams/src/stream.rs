@@ -1,10 +1,14 @@
 //! Streams as programs have them.
 
+use crate::buffer::Buffer;
+use crate::endpoint::link::Link;
 use crate::endpoint::moving::{self, Move};
 use crate::endpoint::tcp::Outbox;
-use crate::endpoint::{On, Service, State};
+use crate::endpoint::{On, Service};
 use crate::error::{Error, Setup};
+use crate::pool::Pool;
 use crate::protocol::Hello;
+use crate::received::Received;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "tokio")]
@@ -47,31 +51,70 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Waits until `call` has a result, for the time that `timeout` says.
+    /// Waits until `call` has a result, as long as the timeout for what it waits `on` says.
     fn wait<T>(
         &self,
-        (timeout, on): (&AtomicU64, On),
-        call: impl FnMut(&mut State) -> Option<io::Result<T>>,
+        on: fn(u64) -> On,
+        mut call: impl FnMut(&mut Link, &mut Pool) -> Option<io::Result<T>>,
     ) -> io::Result<T> {
+        let on = on(self.id);
+        let timeout = if matches!(on, On::Read(_)) { &self.read_timeout } else { &self.write_timeout };
         let end = match timeout.load(Ordering::Relaxed) {
             0 => None,
             nanos => Instant::now().checked_add(Duration::from_nanos(nanos)),
         };
-        self.service.wait(end, on, call).unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+        let result = self.service.wait(end, on, |state| match state.link(self.id) {
+            Some((link, pool)) => call(link, pool),
+            None => Some(Err(gone())),
+        });
+        result.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// The result of `call`, or the task is woken when something has happened to what it waits
+    /// `on`.
+    #[cfg(feature = "tokio")]
+    fn poll<T>(
+        &self,
+        on: fn(u64) -> On,
+        waker: &Waker,
+        call: impl FnOnce(&mut Link, &mut Pool) -> Option<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        self.service.call(|state| {
+            state.process();
+            let Some((link, pool)) = state.link(self.id) else { return Poll::Ready(Err(gone())) };
+            let result = call(link, pool);
+            if result.is_none() {
+                state.wake_task(on(self.id), waker);
+            }
+            result.map_or(Poll::Pending, Poll::Ready)
+        })
     }
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.wait((&self.read_timeout, On::Read(self.id)), |state| {
-            let Some((link, pool)) = state.link(self.id) else { return Some(Err(gone())) };
-            link.read(pool, buffer)
-        })
+        self.wait(On::Read, |link, pool| link.read(pool, buffer))
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.wait((&self.write_timeout, On::Write(self.id)), |state| {
-            let Some((link, pool)) = state.link(self.id) else { return Some(Err(gone())) };
-            link.write(pool, parts)
-        })
+        self.wait(On::Write, |link, pool| link.write(pool, parts))
+    }
+
+    fn buffer(&self, len: usize) -> io::Result<Buffer> {
+        let space = self.wait(On::Write, |link, pool| link.space(pool, len))?;
+        Ok(Buffer::new(&self.service, space))
+    }
+
+    fn write_buffer(&self, buffer: &mut Buffer) -> io::Result<()> {
+        let filled = buffer.filled(&self.service)?;
+        while filled.len > 0 {
+            self.wait(On::Write, |link, pool| link.write_filled(pool, filled))?;
+        }
+        buffer.give_back();
+        Ok(())
+    }
+
+    fn read_buffer(&self) -> io::Result<Received> {
+        let borrowed = self.wait(On::Read, Link::borrow)?;
+        Ok(Received::new(&self.service, self.id, borrowed))
     }
 
     fn peer_addr(&self) -> io::Result<SocketAddr> {
@@ -183,34 +226,78 @@ impl Stream {
         get(&self.inner.write_timeout)
     }
 
+    /// Registered memory to write in place: bytes that are put there and given to
+    /// [`write_buffer`](Self::write_buffer) are not copied. It has room for as many bytes as one
+    /// message may have: `Config::block_bytes` less 32 for more than a chunk, and for fewer `len`,
+    /// or where all blocks are in use, `Config::chunk_bytes` less 32. Waits while the pool is full,
+    /// as long as a write does.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn buffer(&self, len: usize) -> io::Result<Buffer> {
+        self.inner.buffer(len)
+    }
+
+    /// Writes all bytes of a buffer of the endpoint, which is empty then, and has no memory any
+    /// more. They are not copied, but for what goes over TCP.
+    ///
+    /// # Errors
+    /// As a write, and [`io::ErrorKind::InvalidInput`] for a buffer of another endpoint. What was
+    /// not written is still in the buffer.
+    pub fn write_buffer(&self, buffer: &mut Buffer) -> io::Result<()> {
+        self.inner.write_buffer(buffer)
+    }
+
+    /// Reads the bytes that come next, up to the end of one message, where they lie: they are not
+    /// copied. Waits as a read does. No bytes are the end of the stream.
+    ///
+    /// The memory is the program's until it drops them, and the peer may send as much less.
+    ///
+    /// # Errors
+    /// As a read.
+    pub fn read_buffer(&self) -> io::Result<Received> {
+        self.inner.read_buffer()
+    }
+
     /// Reads what there is, or has the task woken when there may be more.
     #[cfg(feature = "tokio")]
     pub(crate) fn poll_read(&self, waker: &Waker, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let Inner { service, id, .. } = &*self.inner;
-        service.call(|state| {
-            state.process();
-            let Some((link, pool)) = state.link(*id) else { return Poll::Ready(Err(gone())) };
-            let read = link.read(pool, buffer);
-            if read.is_none() {
-                state.wake_reader(*id, waker);
-            }
-            read.map_or(Poll::Pending, Poll::Ready)
-        })
+        self.inner.poll(On::Read, waker, |link, pool| link.read(pool, buffer))
     }
 
     /// Writes what there is room for, or has the task woken when there may be some.
     #[cfg(feature = "tokio")]
     pub(crate) fn poll_write(&self, waker: &Waker, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let Inner { service, id, .. } = &*self.inner;
-        service.call(|state| {
-            state.process();
-            let Some((link, pool)) = state.link(*id) else { return Poll::Ready(Err(gone())) };
-            let written = link.write(pool, parts);
-            if written.is_none() {
-                state.wake_writer(*id, waker);
+        self.inner.poll(On::Write, waker, |link, pool| link.write(pool, parts))
+    }
+
+    /// Memory to write in place, or has the task woken when there may be some.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_buffer(&self, waker: &Waker, len: usize) -> Poll<io::Result<Buffer>> {
+        let space = self.inner.poll(On::Write, waker, |link, pool| link.space(pool, len));
+        space.map_ok(|space| Buffer::new(&self.inner.service, space))
+    }
+
+    /// Writes what there is room for, or has the task woken when there may be some; ready when all
+    /// is written.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_write_buffer(&self, waker: &Waker, buffer: &mut Buffer) -> Poll<io::Result<()>> {
+        let filled = buffer.filled(&self.inner.service)?;
+        while filled.len > 0 {
+            let written = self.inner.poll(On::Write, waker, |link, pool| link.write_filled(pool, filled));
+            if !matches!(written, Poll::Ready(Ok(()))) {
+                return written;
             }
-            written.map_or(Poll::Pending, Poll::Ready)
-        })
+        }
+        buffer.give_back();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads the bytes that come next where they lie, or has the task woken when there may be some.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_read_buffer(&self, waker: &Waker) -> Poll<io::Result<Received>> {
+        let borrowed = self.inner.poll(On::Read, waker, Link::borrow);
+        borrowed.map_ok(|borrowed| Received::new(&self.inner.service, self.inner.id, borrowed))
     }
 
     /// Two halves, which may be of two threads. Dropping the half that writes shuts its direction.
@@ -245,6 +332,14 @@ pub struct WriteHalf {
 }
 
 impl ReadHalf {
+    /// Reads the bytes that come next where they lie, as [`Stream::read_buffer`].
+    ///
+    /// # Errors
+    /// As a read.
+    pub fn read_buffer(&self) -> io::Result<Received> {
+        self.inner.read_buffer()
+    }
+
     /// Whom the stream is connected to.
     ///
     /// # Errors
@@ -269,6 +364,22 @@ impl ReadHalf {
 }
 
 impl WriteHalf {
+    /// Memory to write at most `len` bytes in place, as [`Stream::buffer`].
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn buffer(&self, len: usize) -> io::Result<Buffer> {
+        self.inner.buffer(len)
+    }
+
+    /// Writes all bytes of a buffer, as [`Stream::write_buffer`].
+    ///
+    /// # Errors
+    /// As [`Stream::write_buffer`].
+    pub fn write_buffer(&self, buffer: &mut Buffer) -> io::Result<()> {
+        self.inner.write_buffer(buffer)
+    }
+
     /// Ends the direction, as dropping this half does.
     ///
     /// # Errors

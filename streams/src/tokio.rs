@@ -1,10 +1,12 @@
 //! Streams for tasks (feature `tokio`).
 
+use crate::buffer::Buffer;
 use crate::endpoint::moving::Move;
 use crate::endpoint::{Attempt, Endpoint, Pending, RDMA_FIRST, Transport, unless_absent};
 use crate::error::Setup;
 use crate::listener::Listener;
 use crate::protocol::Hello;
+use crate::received::Received;
 use crate::stream::Stream;
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use ::tokio::sync::oneshot;
@@ -43,6 +45,32 @@ impl AsyncStream {
     /// Gives the stream up, as [`Stream::reset`].
     pub fn reset(&self) {
         self.inner.reset();
+    }
+
+    /// Registered memory to write at most `len` bytes in place, as [`Stream::buffer`].
+    ///
+    /// # Errors
+    /// As a write.
+    pub async fn buffer(&self, len: usize) -> io::Result<Buffer> {
+        poll_fn(|context| self.inner.poll_buffer(context.waker(), len)).await
+    }
+
+    /// Writes all bytes of a buffer, as [`Stream::write_buffer`]. What was not written when the
+    /// future is dropped is still in the buffer.
+    ///
+    /// # Errors
+    /// As [`Stream::write_buffer`].
+    pub async fn write_buffer(&self, buffer: &mut Buffer) -> io::Result<()> {
+        poll_fn(|context| self.inner.poll_write_buffer(context.waker(), buffer)).await
+    }
+
+    /// Reads the bytes that come next where they lie, as [`Stream::read_buffer`]. Dropping the
+    /// future loses none.
+    ///
+    /// # Errors
+    /// As a read.
+    pub async fn read_buffer(&self) -> io::Result<Received> {
+        poll_fn(|context| self.inner.poll_read_buffer(context.waker())).await
     }
 }
 

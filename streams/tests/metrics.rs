@@ -40,11 +40,18 @@ fn a_device_tells_of_its_streams() {
     other.read_exact(&mut [0; 300]).expect("read");
     other.write_all(&[8; 20]).expect("written");
     one.read_exact(&mut [0; 20]).expect("read");
+    let mut buffer = one.buffer(8).expect("memory");
+    buffer.write_all(b"in place").expect("room");
+    one.write_buffer(&mut buffer).expect("written");
+    other.read_exact(&mut [0; 8]).expect("read");
+    other.write_all(b"there").expect("written");
+    assert_eq!(*one.read_buffer().expect("read"), *b"there");
     let now = told(&address);
     let shown =
         ["open", "made_total", "written_bytes_total", "read_bytes_total", "over_tcp", "rejected_total"];
-    assert_eq!(shown.map(|name| now[name]), [1.0, 1.0, 300.0, 20.0, 0.0, 0.0]);
-    assert_eq!(now["messages_total{way=\"send\"}"], 1.0);
+    assert_eq!(shown.map(|name| now[name]), [1.0, 1.0, 308.0, 25.0, 0.0, 0.0]);
+    assert_eq!(["written", "read"].map(|what| now[&format!("{what}_in_place_bytes_total")]), [8.0, 5.0]);
+    assert_eq!(now["messages_total{way=\"send\"}"], 2.0);
     assert!(now["memory_bytes"] > 0.0 && now["registrations_total"] > 0.0);
     assert!(now.keys().filter(|name| name.starts_with("violations_total{rule=")).count() > 10);
     // A second endpoint of the device is told of in the same numbers.

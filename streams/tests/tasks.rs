@@ -5,8 +5,8 @@ mod support;
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Waker};
-use srnic_streams::{AsyncListener, AsyncStream, Config, Endpoint, Transport};
-use std::io::ErrorKind;
+use srnic_streams::{AsyncListener, AsyncStream, Buffer, Config, Endpoint, Transport};
+use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 use support::{LIMIT, Numbers, Two, bytes, small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -78,6 +78,49 @@ async fn a_read_or_write_that_is_dropped_loses_and_doubles_nothing() {
     }
     assert!(came == all);
     assert!(dropped > 10, "{dropped} futures were dropped");
+}
+
+#[tokio::test]
+async fn a_buffer_whose_future_is_dropped_keeps_what_was_not_written() {
+    let two = Two::new("cancel-in-place", "", Driver::THREAD, small());
+    let (mut one, other) = streams(&two).await;
+    let all = bytes(2, 60_000);
+    let (mut rest, mut came, mut dropped) = (&all[..], Vec::new(), 0);
+    let mut numbers = Numbers(9);
+    let mut buffer = None::<Buffer>;
+    let end = Instant::now() + LIMIT;
+    while came.len() < all.len() {
+        assert!(Instant::now() < end, "{} bytes came", came.len());
+        if buffer.is_none() && !rest.is_empty() {
+            match once(one.buffer(1 + numbers.below(3999))) {
+                Some(made) => {
+                    let mut made = made.expect("memory");
+                    made.fill_with(|space| Read::read(&mut rest, space)).expect("memory");
+                    buffer = Some(made);
+                }
+                None => dropped += 1,
+            }
+        }
+        if let Some(filled) = &mut buffer {
+            match once(one.write_buffer(filled)) {
+                Some(done) => {
+                    done.expect("written");
+                    assert!(filled.is_empty());
+                    buffer = None;
+                }
+                None => dropped += 1,
+            }
+        }
+        match once(other.read_buffer()) {
+            Some(received) => came.extend_from_slice(&received.expect("read")),
+            None => dropped += 1,
+        }
+    }
+    assert!(came == all);
+    assert!(dropped > 10, "{dropped} futures were dropped");
+    // Who waits is woken.
+    one.shutdown().await.expect("shut");
+    assert!(other.read_buffer().await.expect("the end").is_empty());
 }
 
 #[tokio::test]

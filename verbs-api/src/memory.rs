@@ -119,7 +119,8 @@ impl ProtectionDomain {
 
 /// Registered memory.
 ///
-/// It is never lent as a slice, and after deregistration there is nothing left to use:
+/// It is never lent as a slice ([`as_ptr`](Self::as_ptr) is for those who know better), and after
+/// deregistration there is nothing left to use:
 ///
 /// ```compile_fail,E0382
 /// # use verbs_api::{Error, MemoryRegion, Sge};
@@ -181,6 +182,17 @@ impl MemoryRegion {
     #[must_use]
     pub fn addr(&self) -> u64 {
         self.inner.bytes.addr()
+    }
+
+    /// Where its first byte is, for a program that reads or writes in place. The bytes are there as
+    /// long as a clone of the region.
+    ///
+    /// Who follows the pointer makes sure that nobody else has the bytes meanwhile: that no peer
+    /// may reach them by a key of the region or of a window, and that no work request which has not
+    /// completed names them. Otherwise copy them ([`read`](Self::read), [`write`](Self::write)).
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.inner.bytes.as_ptr()
     }
 
     /// Key for our own work requests.

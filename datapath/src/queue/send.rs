@@ -442,13 +442,30 @@ impl SendQueueReader {
     #[inline(always)]
     #[must_use]
     pub(crate) fn common(&self, position: u32) -> Option<CommonWqe<'_>> {
+        self.common_but(0, position).map(|(wqe, _)| wqe)
+    }
+
+    /// The request at `position`, if its packets are as those of most are, and whether its last one
+    /// has an immediate beside.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn common_but_last(&self, position: u32) -> Option<(CommonWqe<'_>, bool)> {
+        const IMM: u32 = SendOpcode::SendWithImm as u32;
+        const { assert!(SendOpcode::WriteWithImm as u32 == SendOpcode::Write as u32 | IMM && IMM == 1) };
+        self.common_but(IMM, position).map(|(wqe, code)| (wqe, code & IMM != 0))
+    }
+
+    /// The request at `position` and its code, if that is of a common one but for the bits of
+    /// `but`.
+    #[inline(always)]
+    fn common_but(&self, but: u32, position: u32) -> Option<(CommonWqe<'_>, u32)> {
         const WRITE: u32 = SendOpcode::Write as u32;
         const FLAGS: u32 = SendFlags::SIGNALED.union(SendFlags::SOLICITED).bits() as u32;
         const { assert!(SendOpcode::Send as u32 == 0 && WRITE.count_ones() == 1, "one bit tells them apart") };
         let entries = self.ring.entries();
         let [_, addr, lkey, code] = entries.head(position);
         let (length, code) = halves(load(code));
-        let data = match code & !(WRITE | FLAGS << 8) {
+        let data = match code & !(WRITE | but | FLAGS << 8) {
             ONE_SGE => {
                 let (lkey, _) = halves(load(lkey));
                 CommonData::Gather { addr: load(addr), lkey }
@@ -456,13 +473,14 @@ impl SendQueueReader {
             INLINE_BIT => CommonData::Inline(entries.body(position)),
             _ => return None,
         };
-        Some(CommonWqe {
+        let wqe = CommonWqe {
             is_write: code & WRITE != 0,
             solicited: code & (SendFlags::SOLICITED.bits() as u32) << 8 != 0,
             length,
             remote: entries.remote(position),
             data,
-        })
+        };
+        Some((wqe, code))
     }
 
     /// What of the request at `position` its completion says: no more than that is read.

@@ -19,6 +19,15 @@ enum Place {
     Own,
     Written(Shown),
     Read(Chunk),
+    /// The program has the memory, which was so before.
+    Lent(Lent),
+}
+
+enum Lent {
+    Own,
+    /// A block that was granted. The peer does not see it any more.
+    Granted,
+    Read,
 }
 
 /// The blocks of a stream that receives.
@@ -41,19 +50,58 @@ impl Blocks {
     /// The block of this receive's message; `None` if it lies in its own chunk.
     pub fn of(&self, slot: Slot) -> Option<Chunk> {
         match self.places.get(slot.0 as usize)? {
-            Place::Own => None,
+            Place::Own | Place::Lent(_) => None,
             Place::Written(shown) => Some(shown.chunk),
             Place::Read(chunk) => Some(*chunk),
         }
     }
 
-    /// Blocks that were made to be granted.
+    /// Returns `true` if the chunk of this receive is not the program's.
+    pub fn has_own(&self, slot: Slot) -> bool {
+        !matches!(self.places.get(slot.0 as usize), Some(Place::Lent(Lent::Own)))
+    }
+
+    /// Lends the memory of this receive's message, whose chunk is `own`, to the program. Nobody
+    /// else sees it from now on.
+    pub fn lend(&mut self, slot: Slot, own: Chunk) -> Option<Chunk> {
+        let place = self.places.get_mut(slot.0 as usize)?;
+        let (chunk, lent) = match core::mem::replace(place, Place::Own) {
+            Place::Own => (own, Lent::Own),
+            Place::Read(chunk) => (chunk, Lent::Read),
+            Place::Written(Shown { chunk, window, .. }) => {
+                drop(window);
+                (chunk, Lent::Granted)
+            }
+            Place::Lent(lent) => {
+                *place = Place::Lent(lent);
+                return None;
+            }
+        };
+        *place = Place::Lent(lent);
+        Some(chunk)
+    }
+
+    /// The program is done with it. Returns `true` if it was a block that the peer was granted,
+    /// which may have another one.
+    pub fn take_back(&mut self, slot: Slot, chunk: Chunk, pool: &mut Pool) -> bool {
+        let Some(place) = self.places.get_mut(slot.0 as usize) else { return false };
+        let Place::Lent(lent) = place else { return false };
+        let granted = matches!(lent, Lent::Granted);
+        if !matches!(lent, Lent::Own) {
+            pool.give(chunk);
+        }
+        self.made -= u32::from(granted);
+        *place = Place::Own;
+        granted
+    }
+
+    /// Blocks that were made to be granted, and are the peer's or the program's.
     pub const fn count(&self) -> u32 {
         self.made
     }
 
     /// Makes blocks to grant, as many as there is memory for, `count` at most. Each posts a
-    /// request.
+    /// request. Returns how many there were.
     ///
     /// # Errors
     /// What the queue pair fails with.
@@ -61,13 +109,12 @@ impl Blocks {
         &mut self,
         count: u32,
         pool: &mut Pool,
-        pair: &mut QueuePair,
-        wr_id: u64,
+        (pair, wr_id): (&mut QueuePair, u64),
         len: usize,
-    ) -> Result<(), verbs_api::Error> {
-        for _ in 0..count {
-            let Ok(chunk) = pool.take_of(Size::Large) else { return Ok(()) };
-            match pool.show(chunk, len, Access::REMOTE_WRITE, (pair, wr_id)) {
+    ) -> Result<u32, verbs_api::Error> {
+        for made in 0..count {
+            let Ok(chunk) = pool.take_of(Size::Large) else { return Ok(made) };
+            match pool.show(chunk, 0..len, Access::REMOTE_WRITE, (pair, wr_id)) {
                 Ok((window, descriptor)) => {
                     self.made += 1;
                     self.free.push(Shown { chunk, window, descriptor });
@@ -78,12 +125,12 @@ impl Blocks {
                 }
             }
         }
-        Ok(())
+        Ok(count)
     }
 
-    /// Returns `true` if blocks are to be granted now: a good part of them, or the peer has none.
+    /// Returns `true` if blocks are to be granted now: a quarter of them, at least.
     pub fn are_due(&self) -> bool {
-        self.free.len() > self.granted.len()
+        !self.free.is_empty() && 4 * self.free.len() >= self.made as usize
     }
 
     /// The descriptors of the next `max` blocks to be granted.
@@ -128,6 +175,7 @@ impl Blocks {
             Place::Own => {}
             Place::Written(shown) => self.free.push(shown),
             Place::Read(chunk) => pool.give(chunk),
+            lent @ Place::Lent(_) => *place = lent,
         }
     }
 
@@ -135,8 +183,10 @@ impl Blocks {
     /// stay.
     pub fn suspend(&mut self, pool: &mut Pool) {
         for place in &mut self.places {
-            if let Place::Written(Shown { chunk, .. }) = place {
-                *place = Place::Read(*chunk);
+            match place {
+                Place::Written(Shown { chunk, .. }) => *place = Place::Read(*chunk),
+                Place::Lent(lent @ Lent::Granted) => *lent = Lent::Read,
+                Place::Own | Place::Read(_) | Place::Lent(_) => {}
             }
         }
         self.drop_shown(pool);
@@ -150,7 +200,7 @@ impl Blocks {
         }
     }
 
-    /// Gives all memory back. The peer sees it no more.
+    /// Gives all memory back but for what the program has. The peer sees it no more.
     pub fn clear(&mut self, pool: &mut Pool) {
         for slot in 0..self.places.len() {
             self.vacate(Slot(u32::try_from(slot).unwrap_or(u32::MAX)), pool);

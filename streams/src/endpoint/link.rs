@@ -1,9 +1,11 @@
 //! One connection of an endpoint: its queue pair, its protocol, and the memory of its messages.
 
 mod carrier;
+mod reading;
 mod writing;
 
 pub use carrier::Carrier;
+pub use reading::Borrowed;
 
 use super::Way;
 use super::blocks::Blocks;
@@ -14,10 +16,9 @@ use crate::config::{Config, FETCHES};
 use crate::error::{Error, Setup};
 use crate::pool::{Chunk, Pool};
 use crate::protocol::{
-    Arrival, Connection, Descriptor, End, Fate, Header, Hello, Message, Reading, Received, Slot, Violation,
+    Arrival, Connection, Descriptor, End, Fate, Header, Hello, Message, Received, Slot, Violation,
 };
 use core::net::SocketAddr;
-use std::io;
 use verbs_api::{Completion, RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus};
 
 /// Work requests of messages have this number; those of receives have their slot's.
@@ -26,6 +27,8 @@ const SEND_ID: u64 = 1 << 32;
 const BIND_ID: u64 = 2 << 32;
 /// READs have this one and the slot's.
 const FETCH_ID: u64 = 3 << 32;
+/// Those that bind a window to a block which is to be granted have this one.
+const SHOW_ID: u64 = 4 << 32;
 /// Bytes that a checksum is computed of at once.
 const STRIDE: usize = 4096;
 
@@ -38,6 +41,10 @@ pub struct Carried {
     pub written: u64,
     /// Bytes that it has read.
     pub read: u64,
+    /// Of those, bytes that were not copied.
+    pub written_in_place: u64,
+    /// As above.
+    pub read_in_place: u64,
 }
 
 impl Carried {
@@ -46,6 +53,8 @@ impl Carried {
         self.sent.iter_mut().zip(more.sent).for_each(|(sum, more)| *sum += more);
         self.written += more.written;
         self.read += more.read;
+        self.written_in_place += more.written_in_place;
+        self.read_in_place += more.read_in_place;
         self
     }
 }
@@ -72,6 +81,8 @@ pub struct Link {
     wants_blocks: bool,
     /// READs under way.
     fetching: u32,
+    /// Windows that are being bound to blocks.
+    showing: u32,
     /// Receives that are posted to a queue pair which may come to carry it.
     lent: Vec<Slot>,
     /// What has completed there.
@@ -110,6 +121,7 @@ impl Link {
             blocks: Blocks::new(config.posted()),
             wants_blocks: false,
             fetching: 0,
+            showing: 0,
             lent: Vec::new(),
             early: Vec::new(),
             carried: Carried::default(),
@@ -132,22 +144,29 @@ impl Link {
         Ok(link)
     }
 
-    /// Gives all memory back. The queue pair goes first: what it has posted is not used any more.
+    /// Gives all memory back but for what the program has. The queue pair goes first: what it has
+    /// posted is not used any more.
     pub fn release(&mut self, pool: &mut Pool) {
         if let Carrier::Tcp(out, _) = core::mem::replace(&mut self.carrier, Carrier::None) {
             out.finish();
         }
-        self.blocks.clear(pool);
         self.sends.clear(pool);
-        self.slots.drain(..).for_each(|chunk| pool.give(chunk));
+        for (slot, chunk) in (0..).map(Slot).zip(self.slots.drain(..)) {
+            if self.blocks.has_own(slot) {
+                pool.give(chunk);
+            }
+        }
+        self.blocks.clear(pool);
     }
 
     /// A work request has ended.
     pub fn complete(&mut self, pool: &mut Pool, done: &Completion) {
         let slot = Slot(u32::try_from(done.wr_id & u64::from(u32::MAX)).unwrap_or(u32::MAX));
         let what = done.wr_id - u64::from(slot.0);
-        if what == FETCH_ID {
-            self.fetching = self.fetching.saturating_sub(1);
+        match what {
+            FETCH_ID => self.fetching = self.fetching.saturating_sub(1),
+            SHOW_ID => self.showing = self.showing.saturating_sub(1),
+            _ => {}
         }
         match (what, done.status) {
             (SEND_ID, status) => {
@@ -215,7 +234,7 @@ impl Link {
         };
         let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { return };
         let posted = pool
-            .sge(chunk, self.config.chunk_bytes as usize)
+            .sge(chunk, 0..self.config.chunk_bytes as usize)
             .and_then(|sge| pair.post_recv(&RecvRequest { wr_id: slot.0.into(), scatter: &[sge] }));
         if posted.is_err() {
             self.fail_post();
@@ -283,7 +302,7 @@ impl Link {
         {
             let chunk = self.blocks.read_into(slot, pool).unwrap_or(own);
             let len = offered.len.min(u32::try_from(pool.len(chunk)).unwrap_or(u32::MAX));
-            let into = [pool.sge(chunk, len as usize)?];
+            let into = [pool.sge(chunk, 0..len as usize)?];
             let from = RemoteAddr { addr: offered.addr, rkey: offered.rkey };
             let request = SendRequest::read(&into, from).id(FETCH_ID + u64::from(slot.0)).signaled();
             pair.post_send(&request)?;
@@ -297,9 +316,12 @@ impl Link {
     fn grant(&mut self, pool: &mut Pool) -> Result<(), verbs_api::Error> {
         let Some(pair) = self.carrier.pair() else { return Ok(()) };
         if self.wants_blocks && self.protocol.may_grant() {
-            self.wants_blocks = false;
             let missing = self.config.grants.saturating_sub(self.blocks.count());
-            self.blocks.make(missing, pool, pair, BIND_ID, self.config.block_bytes as usize)?;
+            // The send queue has places for so many windows.
+            let now = missing.min(self.config.grants.saturating_sub(self.showing));
+            self.wants_blocks = now < missing;
+            let len = self.config.block_bytes as usize;
+            self.showing += self.blocks.make(now, pool, (pair, SHOW_ID), len)?;
         }
         let max = self
             .protocol
@@ -313,45 +335,16 @@ impl Link {
         let header = self.protocol.grants(&granted);
         self.blocks.grant(granted.len());
         let payload: Vec<u8> = granted.iter().flat_map(Descriptor::to_bytes).collect();
-        self.sends.push(Sent::Data { chunk, offset: 0, len: 0 });
+        self.sends.push(Sent::Data { chunk, header: None, offset: 0, len: 0 });
         pool.write(chunk, 0, &header.to_bytes())?;
         pool.write(chunk, Header::BYTES, &payload)?;
-        let gather = [pool.sge(chunk, Header::BYTES + payload.len())?];
+        let gather = [pool.sge(chunk, 0..Header::BYTES + payload.len())?];
         self.post_message(SendRequest::send(SendData::Gather(&gather)))
     }
 
     fn post_message(&mut self, request: SendRequest<'_>) -> Result<(), verbs_api::Error> {
         let request = request.id(SEND_ID).signaled();
         self.carrier.pair().map_or(Ok(()), |pair| pair.post_send(&request))
-    }
-
-    /// Reads bytes; `None` if there are none yet.
-    pub fn read(&mut self, pool: &mut Pool, buffer: &mut [u8]) -> Option<io::Result<usize>> {
-        let mut done = 0;
-        while done < buffer.len() {
-            let Reading::Bytes(piece) = self.protocol.reading() else { break };
-            let Some(own) = self.slots.get(piece.slot.0 as usize).copied() else { break };
-            let chunk = self.blocks.of(piece.slot).unwrap_or(own);
-            let len = piece.len.min(buffer.len() - done);
-            if let Err(error) = pool.read(chunk, piece.offset, &mut buffer[done..done + len]) {
-                return Some(Err(io::Error::other(error)));
-            }
-            if let Some(slot) = self.protocol.consume(len) {
-                self.blocks.vacate(slot, pool);
-                self.post(pool, slot);
-            }
-            done += len;
-        }
-        self.carried.read += done as u64;
-        self.pump(pool);
-        if done > 0 || buffer.is_empty() {
-            return Some(Ok(done));
-        }
-        match self.protocol.reading() {
-            Reading::Bytes(_) | Reading::Wait => None,
-            Reading::Eof => Some(Ok(0)),
-            Reading::Ended(end) => Some(Err(self.error(end).into())),
-        }
     }
 
     fn error(&self, end: End) -> Error {

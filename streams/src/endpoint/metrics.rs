@@ -41,6 +41,18 @@ fn plain(stats: &Stats) -> Vec<Metric> {
             stats.bytes_written,
         ),
         ("streams_read_bytes", "Bytes that programs have read from streams.", Counter, stats.bytes_read),
+        (
+            "streams_written_in_place_bytes",
+            "Of the bytes that were written, those that were sent from where they lay.",
+            Counter,
+            stats.bytes_written_in_place,
+        ),
+        (
+            "streams_read_in_place_bytes",
+            "Of the bytes that were read, those that a program had where they had come to.",
+            Counter,
+            stats.bytes_read_in_place,
+        ),
         ("streams_moved_to_tcp", "How often a stream went over to TCP.", Counter, stats.moved_to_tcp),
         (
             "streams_returned_to_rdma",

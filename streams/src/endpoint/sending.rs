@@ -9,10 +9,11 @@ use verbs_api::MemoryWindow;
 pub enum Sent {
     /// No bytes of the stream and no memory.
     Control,
-    /// A message in memory, until it is complete: so many bytes of the stream from `offset` on.
-    Data { chunk: Chunk, offset: usize, len: usize },
+    /// A message in memory, until it is complete: so many bytes of the stream from `offset` on, and
+    /// its header in a chunk of its own, or before them.
+    Data { chunk: Chunk, header: Option<Chunk>, offset: usize, len: usize },
     /// Bytes that the peer reads, until it has told that it holds those before `end`.
-    Offer { chunk: Chunk, window: MemoryWindow, len: usize, end: u64 },
+    Offer { chunk: Chunk, window: MemoryWindow, offset: usize, len: usize, end: u64 },
     /// A message over TCP, whose bytes begin at `offset`, until the peer has told so.
     Told { message: Arc<[u8]>, offset: usize, end: u64 },
 }
@@ -22,11 +23,22 @@ impl Sent {
     fn release(self, pool: &mut Pool) {
         match self {
             Self::Control | Self::Told { .. } => {}
-            Self::Data { chunk, .. } => pool.give(chunk),
+            Self::Data { chunk, header, .. } => {
+                pool.give(chunk);
+                header.into_iter().for_each(|header| pool.give(header));
+            }
             Self::Offer { chunk, window, .. } => {
                 drop(window);
                 pool.give(chunk);
             }
+        }
+    }
+
+    /// Bytes of the stream that a work request carries.
+    const fn len(&self) -> usize {
+        match self {
+            Self::Data { len, .. } | Self::Offer { len, .. } => *len,
+            Self::Control | Self::Told { .. } => 0,
         }
     }
 
@@ -38,8 +50,9 @@ impl Sent {
                 bytes.extend_from_slice(&message[*offset..]);
                 return Ok(());
             }
-            Self::Data { chunk, offset, len } => (*chunk, *offset, *len),
-            Self::Offer { chunk, len, .. } => (*chunk, 0, *len),
+            Self::Data { chunk, offset, len, .. } | Self::Offer { chunk, offset, len, .. } => {
+                (*chunk, *offset, *len)
+            }
         };
         let at = bytes.len();
         bytes.resize(at + len, 0);
@@ -53,6 +66,8 @@ impl Sent {
 pub struct Sends {
     queue: VecDeque<Sent>,
     complete: usize,
+    /// Bytes of the stream in those that are not complete.
+    bytes_under_way: usize,
 }
 
 impl Sends {
@@ -70,13 +85,20 @@ impl Sends {
         self.queue.len() - self.complete
     }
 
+    /// Bytes of the stream in them.
+    pub const fn bytes_under_way(&self) -> usize {
+        self.bytes_under_way
+    }
+
     pub fn push(&mut self, sent: Sent) {
+        self.bytes_under_way += sent.len();
         self.queue.push_back(sent);
     }
 
     /// The last one was not posted after all.
     pub fn take_back(&mut self, pool: &mut Pool) {
         if let Some(sent) = self.queue.pop_back() {
+            self.bytes_under_way -= sent.len();
             sent.release(pool);
         }
     }
@@ -85,7 +107,10 @@ impl Sends {
     pub fn complete(&mut self) {
         match self.queue.get(self.complete) {
             Some(Sent::Control) => drop(self.queue.remove(self.complete)),
-            Some(_) => self.complete += 1,
+            Some(sent) => {
+                self.bytes_under_way -= sent.len();
+                self.complete += 1;
+            }
             None => {}
         }
     }
@@ -119,7 +144,7 @@ impl Sends {
 
     /// Gives all memory back.
     pub fn clear(&mut self, pool: &mut Pool) {
-        self.complete = 0;
+        (self.complete, self.bytes_under_way) = (0, 0);
         self.queue.drain(..).for_each(|sent| sent.release(pool));
     }
 }

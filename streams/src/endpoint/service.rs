@@ -21,8 +21,11 @@ const SPINNING: Duration = Duration::from_micros(4);
 const CLOCK: u32 = 8;
 /// Threads that poll at once. More would wait for each other's lock.
 const POLLERS: usize = 2;
-/// How long the thread leaves the endpoint to those who poll.
+/// How long the thread leaves the endpoint to those who poll, at most.
 const LEAVE: Duration = Duration::from_millis(1);
+/// How long it leaves it at first to a thread that calls now and then: that will poll, when it has
+/// to wait.
+const HANDOVER: Duration = Duration::from_micros(50);
 /// How long the endpoint's thread sleeps at once; it also looks whether it is to end.
 const NAP: Duration = Duration::from_millis(50);
 /// How often somebody looks for streams in want of another carrier.
@@ -66,16 +69,22 @@ impl Shared {
     fn serve(&self) {
         let mut state = self.lock();
         let mut trimmed = Instant::now();
+        let (mut calls, mut leave) = (state.calls, HANDOVER);
         while !state.stopping {
             if trimmed.elapsed() >= KEEP {
                 trimmed = Instant::now();
                 state.pool.trim();
             }
-            if state.polling > 0 {
-                let waited = self.unattended.wait_timeout(state, LEAVE);
+            let is_busy = state.polling > 0 || state.calls != calls && !state.has_dependants();
+            calls = state.calls;
+            if is_busy {
+                leave = if state.polling > 0 { LEAVE } else { leave };
+                let waited = self.unattended.wait_timeout(state, leave);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                leave = LEAVE.min(leave * 2);
                 continue;
             }
+            leave = HANDOVER;
             // The queue has a channel. What comes after the arming makes an event.
             let _ = state.cq.arm(false);
             state.process();
@@ -170,6 +179,7 @@ impl Service {
         mut ready: impl FnMut(&mut State) -> Option<T>,
     ) -> Option<T> {
         let mut state = self.lock();
+        state.calls = state.calls.wrapping_add(1);
         if let Some(found) = ready(&mut state) {
             wake_without(state);
             return Some(found);
@@ -220,12 +230,14 @@ fn sleep<'a, T>(
     let waker = thread_waker();
     loop {
         state.wait(on, &waker);
+        state.sleeping += 1;
         wake_without(state);
         match end.map(|end| end.saturating_duration_since(Instant::now())) {
             None => thread::park(),
             Some(left) => thread::park_timeout(left),
         }
         state = shared.lock();
+        state.sleeping -= 1;
         let found = ready(&mut state);
         if found.is_some() || end.is_some_and(|end| Instant::now() >= end) {
             wake_without(state);

@@ -7,8 +7,8 @@ use super::tcp::Outbox;
 use super::waiters::{On, Waiters};
 use crate::config::Config;
 use crate::error::Setup;
-use crate::pool::Pool;
-use crate::protocol::{Header, Hello, Violation};
+use crate::pool::{Chunk, Pool};
+use crate::protocol::{Header, Hello, Slot, Violation};
 use core::net::SocketAddr;
 use core::task::Waker;
 use rustc_hash::FxHashMap;
@@ -68,6 +68,12 @@ pub(crate) struct State {
     stale: u64,
     /// Threads that wait and poll meanwhile.
     pub polling: usize,
+    /// Calls of threads that wait if they must, since the beginning.
+    pub calls: u64,
+    /// Threads that sleep until something happens.
+    pub sleeping: usize,
+    /// There are tasks, which somebody must wake.
+    has_tasks: bool,
     pub stopping: bool,
 }
 
@@ -94,6 +100,9 @@ impl State {
             returned_to_rdma: 0,
             stale: 0,
             polling: 0,
+            calls: 0,
+            sleeping: 0,
+            has_tasks: false,
             stopping: false,
         })
     }
@@ -109,6 +118,8 @@ impl State {
             sent: carried.sent,
             bytes_written: carried.written,
             bytes_read: carried.read,
+            bytes_written_in_place: carried.written_in_place,
+            bytes_read_in_place: carried.read_in_place,
             made: self.made,
             over_tcp: self.links.values().filter(|link| link.is_by_tcp()).count(),
             moved_to_tcp: self.moved_to_tcp,
@@ -119,6 +130,11 @@ impl State {
 
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
+    }
+
+    /// Returns `true` if a thread or a task waits for somebody else to wake it.
+    pub const fn has_dependants(&self) -> bool {
+        self.sleeping > 0 || self.has_tasks
     }
 
     pub const fn reject(&mut self) {
@@ -241,20 +257,38 @@ impl State {
         Some((self.links.get_mut(&id)?, &mut self.pool))
     }
 
-    /// Has the task woken when there may be bytes to read.
-    #[cfg(feature = "tokio")]
-    pub fn wake_reader(&mut self, id: u64, waker: &Waker) {
-        if let Some(link) = self.links.get_mut(&id) {
-            link.readers.set_task(waker);
-        }
+    /// A chunk that a program had is free again.
+    pub fn give(&mut self, chunk: Chunk) {
+        self.pool.give(chunk);
+        self.feed();
     }
 
-    /// Has the task woken when there may be room to write.
+    /// The program is done with what it has borrowed of this receive, in this chunk.
+    pub fn give_back(&mut self, id: u64, slot: Slot, chunk: Chunk) {
+        match self.links.get_mut(&id) {
+            Some(link) => link.give_back(&mut self.pool, slot, chunk),
+            None => self.pool.give(chunk),
+        }
+        self.feed();
+    }
+
+    /// Has the task woken when something has happened to what it waits for.
     #[cfg(feature = "tokio")]
-    pub fn wake_writer(&mut self, id: u64, waker: &Waker) {
-        if let Some(link) = self.links.get_mut(&id) {
-            link.writers.set_task(waker);
-            self.note_hunger(id);
+    pub fn wake_task(&mut self, on: On, waker: &Waker) {
+        self.has_tasks = true;
+        match on {
+            On::Read(id) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.readers.set_task(waker);
+                }
+            }
+            On::Write(id) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.writers.set_task(waker);
+                    self.note_hunger(id);
+                }
+            }
+            On::Empty => self.leavers.set_task(waker),
         }
     }
 

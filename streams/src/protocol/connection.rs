@@ -143,10 +143,11 @@ impl Connection {
         self.unsure = true;
     }
 
-    /// Returns `true` if bytes of this receive's message wait to be read.
+    /// Returns `true` if bytes of this receive's message wait to be read, or are
+    /// [borrowed](Self::borrow).
     #[must_use]
-    pub fn is_waiting(&self, slot: Slot) -> bool {
-        self.incoming.is_waiting(slot)
+    pub fn is_in_use(&self, slot: Slot) -> bool {
+        self.incoming.is_in_use(slot)
     }
 
     /// Returns `true` if both ends have said all, or one has given the stream up: no later carrier
@@ -232,6 +233,12 @@ impl Connection {
     #[must_use]
     pub fn grant(&self) -> Option<Descriptor> {
         self.outgoing.next_grant()
+    }
+
+    /// Returns `true` if the peer has granted memory on this carrier.
+    #[must_use]
+    pub const fn was_granted(&self) -> bool {
+        self.outgoing.was_granted()
     }
 
     /// The header of a message that is written to the oldest [`grant`](Self::grant), otherwise as
@@ -479,6 +486,20 @@ impl Connection {
     /// posted again, before anything is sent.
     pub fn consume(&mut self, len: usize) -> Option<Slot> {
         self.incoming.consume(len)
+    }
+
+    /// Lends all that is left of the message that comes next to the program: that counts as read.
+    /// `None` if nothing is there, or if more of the message is to come to where it lies. There may
+    /// be a [`next_control`](Self::next_control) after it.
+    pub fn borrow(&mut self) -> Option<Piece> {
+        self.incoming.borrow()
+    }
+
+    /// The program is done with what it has borrowed of this receive. If that is `true`, the slot
+    /// is to be posted again, before anything is sent.
+    #[must_use]
+    pub fn give_back(&mut self, slot: Slot) -> bool {
+        self.incoming.give_back(slot)
     }
 
     /// The program has no more bytes.

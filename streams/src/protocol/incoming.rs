@@ -63,6 +63,8 @@ pub struct Incoming {
     receives: u32,
     receive_bytes: usize,
     waiting: VecDeque<Waiting>,
+    /// Receives whose bytes the program reads where they lie.
+    borrowed: Vec<Slot>,
     /// Messages of which bytes are still at the peer.
     offers: usize,
     /// The peer waits to hear that an offer was read.
@@ -88,6 +90,7 @@ impl Incoming {
             receives,
             receive_bytes: receive_bytes as usize,
             waiting: VecDeque::with_capacity(receives as usize),
+            borrowed: Vec::new(),
             offers: 0,
             owes_taken: false,
             granted: VecDeque::new(),
@@ -132,7 +135,7 @@ impl Incoming {
         {
             self.waiting.push_back(Waiting { rest: NOTHING, coming: 0, end: self.position, ..waiting });
         }
-        let kept = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        let kept = u32::try_from(self.waiting.len() + self.borrowed.len()).unwrap_or(u32::MAX);
         (self.counted, self.posted) = (0, self.receives.saturating_sub(kept));
         self.told = self.posted;
         (self.offers, self.owes_taken, self.fin) = (0, false, false);
@@ -150,7 +153,10 @@ impl Incoming {
 
     /// Returns `true` if the peer may wait for something that it was not told of.
     pub fn has_news(&self) -> bool {
-        self.owes_taken || !self.fin && self.posted.wrapping_sub(self.told) >= self.receives.div_ceil(2)
+        // Half of the receives that the peer can have while the program has the others.
+        let borrowed = u32::try_from(self.borrowed.len()).unwrap_or(u32::MAX);
+        let due = self.receives.saturating_sub(borrowed).div_ceil(2).max(1);
+        self.owes_taken || !self.fin && self.posted.wrapping_sub(self.told) >= due
     }
 
     /// Checks a message of `byte_len` bytes against what must come next.
@@ -294,9 +300,9 @@ impl Incoming {
         }
     }
 
-    /// Returns `true` if bytes of this receive's message wait to be read.
-    pub fn is_waiting(&self, slot: Slot) -> bool {
-        self.waiting.iter().any(|waiting| waiting.slot == slot)
+    /// Returns `true` if bytes of this receive's message wait to be read, or the program has them.
+    pub fn is_in_use(&self, slot: Slot) -> bool {
+        self.waiting.iter().any(|waiting| waiting.slot == slot) || self.borrowed.contains(&slot)
     }
 
     fn find(&mut self, slot: Slot) -> Option<&mut Waiting> {
@@ -320,5 +326,26 @@ impl Incoming {
         let read = self.waiting.pop_front()?;
         self.posted = self.posted.wrapping_add(1);
         Some(read.slot)
+    }
+
+    /// Lends the front piece to the program, which has read it so. `None` if there is none, or if
+    /// more of its message is to come to where it lies.
+    pub fn borrow(&mut self) -> Option<Piece> {
+        let piece = self.front()?;
+        if self.waiting.front().is_some_and(|front| front.rest.len > 0) {
+            return None;
+        }
+        self.waiting.pop_front();
+        self.borrowed.push(piece.slot);
+        Some(piece)
+    }
+
+    /// The program is done with what it has borrowed of this receive, which is to be posted.
+    /// Returns `true` if it had something.
+    pub fn give_back(&mut self, slot: Slot) -> bool {
+        let Some(at) = self.borrowed.iter().position(|borrowed| *borrowed == slot) else { return false };
+        self.borrowed.swap_remove(at);
+        self.posted = self.posted.wrapping_add(1);
+        true
     }
 }

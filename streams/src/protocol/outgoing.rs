@@ -112,6 +112,11 @@ impl Outgoing {
         self.grants.front().copied()
     }
 
+    /// Returns `true` if grants have come on this carrier.
+    pub const fn was_granted(&self) -> bool {
+        self.next_grant > 0
+    }
+
     /// The peer grants memory.
     pub fn take_grant(&mut self, granted: Descriptor) -> Result<(), Violation> {
         if granted.len as usize <= Header::BYTES || self.grants.len() == GRANTS_MAX {

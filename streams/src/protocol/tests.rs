@@ -49,6 +49,8 @@ struct Side {
     to_write: VecDeque<u8>,
     written: Vec<u8>,
     read: Vec<u8>,
+    /// What the program has borrowed, with a copy of what it found there.
+    borrowed: Vec<(Piece, Vec<u8>)>,
     /// How it writes.
     way: Way,
     /// Writes without looking at credit: the negative control.
@@ -95,6 +97,7 @@ impl Side {
             to_write: VecDeque::new(),
             written: Vec::new(),
             read: Vec::new(),
+            borrowed: Vec::new(),
             way: Way::Send,
             heedless: false,
         }
@@ -279,6 +282,34 @@ impl Side {
         self.posted.push_back(slot);
     }
 
+    fn bytes(&self, Piece { slot, offset, len }: Piece) -> &[u8] {
+        let memory = match self.places[slot.0 as usize] {
+            Place::Own => &self.memory[slot.0 as usize],
+            Place::Block(block) => &self.blocks[block],
+        };
+        &memory[offset..offset + len]
+    }
+
+    /// Borrows what comes next.
+    fn borrow(&mut self) {
+        if let Some(piece) = self.connection.borrow() {
+            let bytes = self.bytes(piece).to_vec();
+            self.read.extend_from_slice(&bytes);
+            self.borrowed.push((piece, bytes));
+        }
+    }
+
+    /// Gives one of the borrowed pieces back, which nobody has touched meanwhile.
+    fn give_back(&mut self, which: usize) {
+        if self.borrowed.is_empty() {
+            return;
+        }
+        let (piece, bytes) = self.borrowed.swap_remove(which % self.borrowed.len());
+        assert_eq!(self.bytes(piece), bytes, "somebody wrote to what was borrowed");
+        assert!(self.connection.give_back(piece.slot));
+        self.vacate(piece.slot);
+    }
+
     /// Reads at most `len` bytes; how many were read.
     fn read(&mut self, len: usize) -> usize {
         let mut done = 0;
@@ -287,11 +318,8 @@ impl Side {
             if part == 0 {
                 break;
             }
-            let memory = match self.places[piece.slot.0 as usize] {
-                Place::Own => &self.memory[piece.slot.0 as usize],
-                Place::Block(block) => &self.blocks[block],
-            };
-            self.read.extend_from_slice(&memory[piece.offset..piece.offset + part]);
+            let bytes = self.bytes(Piece { len: part, ..piece }).to_vec();
+            self.read.extend(bytes);
             if let Some(slot) = self.connection.consume(part) {
                 self.vacate(slot);
             }
@@ -350,6 +378,9 @@ impl Pair {
         (1..10_000).find(|_| {
             let mut moved = false;
             for (at, reads) in reads.into_iter().enumerate() {
+                if reads {
+                    (0..self.sides[at].borrowed.len()).for_each(|_| self.sides[at].give_back(0));
+                }
                 while self.deliver(at) {
                     moved = true;
                 }
@@ -388,6 +419,8 @@ impl Pair {
                 }
             }
             Step::Read(at, len) => drop(self.sides[at].read(len)),
+            Step::Borrow(at) => self.sides[at].borrow(),
+            Step::GiveBack(at, which) => self.sides[at].give_back(which),
             Step::Control(at) => drop(self.sides[at].control()),
             Step::Deliver(from) => drop(self.deliver(from)),
             Step::Look(at) => drop(self.sides[at].look()),
@@ -409,6 +442,8 @@ impl Pair {
 enum Step {
     Write(usize, usize, Way),
     Read(usize, usize),
+    Borrow(usize),
+    GiveBack(usize, usize),
     Control(usize),
     Deliver(usize),
     Look(usize),
@@ -425,6 +460,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (side.clone(), 1..150_usize, way).prop_map(|(at, len, way)| Step::Write(at, len, way)),
         6 => (side.clone(), 1..150_usize).prop_map(|(at, len)| Step::Read(at, len)),
+        5 => side.clone().prop_map(Step::Borrow),
+        4 => (side.clone(), 0..9_usize).prop_map(|(at, which)| Step::GiveBack(at, which)),
         6 => side.clone().prop_map(Step::Control),
         12 => side.clone().prop_map(Step::Deliver),
         10 => side.clone().prop_map(Step::Look),
@@ -665,6 +702,22 @@ fn a_later_carrier_goes_on_where_each_end_stands() {
 }
 
 /// The end of a stream that came before the carrier went is told again, and is no second one.
+/// Who gets a new carrier has no receive to spare for what the program has in its hands.
+#[test]
+fn what_is_borrowed_is_no_credit_on_a_later_carrier() {
+    let mut pair = Pair::new([4, 4], false);
+    pair.sides[1].give(3 * PAYLOAD);
+    assert!(pair.settle([false, false]).is_some());
+    (0..3).for_each(|_| pair.sides[0].borrow());
+    pair.cut(false);
+    pair.sides[1].give(10 * PAYLOAD);
+    assert!(pair.settle([false, false]).is_some());
+    // One receive is left: of the ten messages one has come.
+    assert_eq!(pair.sides[0].read(usize::MAX), PAYLOAD);
+    assert!(pair.settle([true, true]).is_some());
+    assert_eq!(pair.sides[0].read, pair.sides[1].written);
+}
+
 #[test]
 fn what_both_ends_hold_is_not_sent_again() {
     let mut pair = Pair::new([4, 4], false);

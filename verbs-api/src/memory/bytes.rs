@@ -64,6 +64,11 @@ impl Bytes {
         self.start.as_ptr().addr() as u64
     }
 
+    /// The first. It is valid as long as `self`.
+    pub const fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
     /// Where `len` bytes from `offset` on are, if they are inside. They are valid as long as
     /// `self`.
     #[inline]

@@ -310,6 +310,9 @@ pub struct StreamArgs {
     /// A checksum of the bytes, from end to end
     #[arg(long)]
     pub checked: bool,
+    /// Writes from registered memory and reads where the bytes came to: they are not copied
+    #[arg(long)]
+    pub in_place: bool,
 }
 
 /// Arguments of `srnic rpc`.

@@ -1,6 +1,8 @@
 //! `srnic stream-bw`, `srnic stream-lat`: a stream of srnic-streams, which a program uses that
 //! wants bytes in order (docs/streams.md).
 
+mod in_place;
+
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -12,9 +14,10 @@ use crate::perf::tool::{self, Tool};
 use crate::program;
 use crate::pump::{Drive, PEER_WAIT};
 use clap::{ArgMatches, ValueEnum};
+use in_place::InPlace;
 use serde_json::json;
 use srnic_streams::{Config, Endpoint};
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -99,7 +102,9 @@ fn start(
     let way = args.way.to_possible_value().map(|way| way.get_name().to_owned()).unwrap_or_default();
     let mut agreed = basics.agreed();
     agreed.extend([("way", way.clone()), ("checked", args.checked.to_string())]);
-    let about = (&agreed, json!({ "tool": tool.name, "way": way, "checked": args.checked }));
+    let described =
+        json!({ "tool": tool.name, "way": way, "checked": args.checked, "in_place": args.in_place });
+    let about = (&agreed, described);
     tool::main(
         tool,
         basics,
@@ -118,6 +123,7 @@ struct End {
     device: Device,
     endpoint: Endpoint,
     is_client: bool,
+    in_place: bool,
 }
 
 impl Drive for End {
@@ -141,13 +147,17 @@ impl Drive for End {
 impl End {
     fn open(args: &StreamArgs, role: Role) -> Result<Self> {
         let device = Device::builder().open_spec(&args.device.device.clone().or_role(role))?;
-        let config = Config { checked: args.checked, ..args.way.config() };
+        let config = Config {
+            checked: args.checked,
+            grants: std::env::var("GR").ok().and_then(|g| g.parse().ok()).unwrap_or(4),
+            ..args.way.config()
+        };
         let endpoint = Endpoint::new(&device, config).map_err(fails("begin streams"))?;
-        Ok(Self { device, endpoint, is_client: args.basics.is_client() })
+        Ok(Self { device, endpoint, is_client: args.basics.is_client(), in_place: args.in_place })
     }
 
     /// A stream: the server says where it listens, and the client connects.
-    fn stream(&self, channel: &mut Channel) -> Result<Stream<srnic_streams::Stream>> {
+    fn stream(&self, channel: &mut Channel) -> Result<Stream<Ours>> {
         let stream = if self.is_client {
             let to: SocketAddr = channel.hear(self, "data")?;
             self.endpoint.connect(to, PEER_WAIT).map_err(fails("connect"))?
@@ -156,7 +166,8 @@ impl End {
         };
         stream.set_read_timeout(Some(BLOCKED)).map_err(fails("set it up"))?;
         stream.set_write_timeout(Some(BLOCKED)).map_err(fails("set it up"))?;
-        Ok(Stream::new(stream, 1))
+        let ours = if self.in_place { Ours::InPlace(InPlace::new(stream)) } else { Ours::Copied(stream) };
+        Ok(Stream::new(ours, 1))
     }
 
     fn accept(&self, channel: &mut Channel) -> Result<srnic_streams::Stream> {
@@ -174,8 +185,39 @@ impl End {
     }
 }
 
-impl Bytes for srnic_streams::Stream {
+/// A stream, and how its bytes are written and read.
+enum Ours {
+    Copied(srnic_streams::Stream),
+    InPlace(InPlace),
+}
+
+impl Read for Ours {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Copied(stream) => stream.read(buffer),
+            Self::InPlace(stream) => stream.read(buffer.len()),
+        }
+    }
+}
+
+impl Write for Ours {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Copied(stream) => stream.write(bytes),
+            Self::InPlace(stream) => stream.write(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Bytes for Ours {
     fn end(&self) -> io::Result<()> {
-        self.shutdown_write()
+        match self {
+            Self::Copied(stream) => stream.shutdown_write(),
+            Self::InPlace(InPlace { stream, .. }) => stream.shutdown_write(),
+        }
     }
 }

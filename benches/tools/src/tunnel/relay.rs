@@ -2,7 +2,9 @@
 
 use super::counters::Counters;
 use core::fmt;
+use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{RecvFlags, recv};
 use srnic_streams::Stream;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,6 +14,8 @@ use std::time::Duration;
 
 /// Bytes that are carried at once: as many as fit a block of a stream with their header.
 const BUFFER: usize = (256 << 10) - 32;
+/// Bytes at once from which on they are carried without a copy of their own.
+const BULK: usize = 32 << 10;
 
 /// The two sides of a connection.
 pub struct Connection {
@@ -73,7 +77,7 @@ pub fn relay(connection: &Connection, counters: &Counters) -> Outcome {
     };
     thread::scope(|threads| {
         let sent = threads.spawn(|| {
-            let sent = carry(tcp, stream, &counters.sent);
+            let sent = send(tcp, stream, &counters.sent);
             // What looks like the end may be our own giving up.
             if sent.error.is_some() {
                 give_up();
@@ -83,7 +87,7 @@ pub fn relay(connection: &Connection, counters: &Counters) -> Outcome {
             }
             sent
         });
-        let received = carry(stream, tcp, &counters.received);
+        let received = receive(stream, tcp, &counters.received);
         if received.error.is_some() {
             give_up();
         } else {
@@ -101,23 +105,56 @@ pub fn reset_on_close(tcp: &TcpStream, is_reset: bool) {
     let _ = set_socket_linger(tcp, is_reset.then_some(Duration::ZERO));
 }
 
-/// Carries one direction to its end.
-fn carry(mut from: impl Read, mut to: impl Write, counter: &AtomicU64) -> Direction {
-    let mut buffer = vec![0; BUFFER];
+/// Carries one direction to its end, piece by piece; 0 is the end.
+fn carry(counter: &AtomicU64, mut piece: impl FnMut() -> io::Result<usize>) -> Direction {
     let mut bytes = 0;
     loop {
-        let moved = match from.read(&mut buffer) {
+        match piece() {
             Ok(0) => return Direction { bytes, error: None },
-            Ok(len) => to.write_all(&buffer[..len]).map(|()| len),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => Err(error),
-        };
-        match moved {
             Ok(len) => {
                 bytes += len as u64;
                 counter.fetch_add(len as u64, Ordering::Relaxed);
             }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Direction { bytes, error: Some(error) },
         }
     }
+}
+
+/// From TCP to the stream. Where much comes it is read into the memory that it is sent from; nobody
+/// has such memory while nothing comes.
+fn send(mut tcp: &TcpStream, mut stream: &Stream, counter: &AtomicU64) -> Direction {
+    let (mut copy, mut is_bulk) = (vec![0; BUFFER], false);
+    carry(counter, || {
+        if is_bulk {
+            let mut buffer = stream.buffer(BUFFER)?;
+            match buffer.fill_with(|space| recv(tcp, space, RecvFlags::DONTWAIT).map(|(len, _)| len)) {
+                Ok(len) => {
+                    is_bulk = len >= BULK;
+                    return stream.write_buffer(&mut buffer).map(|()| len);
+                }
+                Err(Errno::WOULDBLOCK) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let len = tcp.read(&mut copy)?;
+        is_bulk = len >= BULK;
+        stream.write_all(&copy[..len]).map(|()| len)
+    })
+}
+
+/// From the stream to TCP. Where much comes it is written from where it came to; small messages go
+/// together.
+fn receive(mut stream: &Stream, mut tcp: &TcpStream, counter: &AtomicU64) -> Direction {
+    let (mut copy, mut is_bulk) = (vec![0; BUFFER], false);
+    carry(counter, || {
+        if is_bulk {
+            let received = stream.read_buffer()?;
+            is_bulk = received.len() >= BULK;
+            return tcp.write_all(&received).map(|()| received.len());
+        }
+        let len = stream.read(&mut copy)?;
+        is_bulk = len >= BULK;
+        tcp.write_all(&copy[..len]).map(|()| len)
+    })
 }

@@ -34,7 +34,7 @@ impl Link {
         self.lent = self.unposted.split_off(first);
         for slot in &self.lent {
             let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { continue };
-            let scatter = [pool.sge(chunk, self.config.chunk_bytes as usize)?];
+            let scatter = [pool.sge(chunk, 0..self.config.chunk_bytes as usize)?];
             pair.post_recv(&RecvRequest { wr_id: slot.0.into(), scatter: &scatter })?;
         }
         Ok(())
@@ -131,13 +131,13 @@ impl Link {
             out.abandon();
         }
         self.sends.clear(pool);
-        self.fetching = 0;
+        (self.fetching, self.showing) = (0, 0);
         for slot in self.protocol.suspend() {
             self.blocks.vacate(slot, pool);
         }
         self.blocks.suspend(pool);
         let slots = (0..self.config.posted()).map(Slot);
-        let is_free = |slot: &Slot| !self.protocol.is_waiting(*slot) && !self.lent.contains(slot);
+        let is_free = |slot: &Slot| !self.protocol.is_in_use(*slot) && !self.lent.contains(slot);
         self.unposted = slots.filter(is_free).collect();
     }
 

@@ -5,11 +5,15 @@ use crate::endpoint::Way;
 use crate::endpoint::sending::Sent;
 use crate::endpoint::tcp::Outbox;
 use crate::error::{Error, Setup};
+use crate::lent::{Filled, Lent};
 use crate::pool::{Chunk, Pool, Size};
 use crate::protocol::{Header, Room, Violation, WriteRefused};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use verbs_api::{Access, RemoteAddr, SendData, SendRequest};
+
+/// Blocks under way with which long messages rather wait for a grant than go by SEND.
+const AHEAD: usize = 2;
 
 impl Link {
     /// Sends again what the peer has not got over the carriers before.
@@ -87,7 +91,8 @@ impl Link {
             let out = Arc::clone(out);
             return Ok(self.send_by_tcp(&out, &Bytes { parts, from, len: left.min(max) }));
         }
-        let (way, most, size) = if plain { (Way::Send, max, Size::Small) } else { self.way(left, max) };
+        let plan = if plain { Some((Way::Send, max, Size::Small)) } else { self.way(left, max) };
+        let Some((way, most, size)) = plan else { return Ok(0) };
         let (way, most, chunk) = match pool.take_of(size) {
             Ok(chunk) => (way, most, chunk),
             Err(Setup::PoolFull { .. }) if size == Size::Large => match pool.take() {
@@ -98,23 +103,96 @@ impl Link {
             Err(Setup::PoolFull { .. }) => return Ok(0),
             Err(error) => return Err(error),
         };
-        let len = left.min(most);
-        let bytes = Bytes { parts, from, len };
-        let posted = match way {
-            Way::Send | Way::Write => self.post_data(pool, chunk, &bytes, way),
-            Way::Read => self.post_offer(pool, chunk, &bytes),
+        let bytes = Bytes { parts, from, len: left.min(most) };
+        let offset = if way == Way::Read { 0 } else { Header::BYTES };
+        if let Err(error) = bytes.copy(pool, chunk, offset) {
+            pool.give(chunk);
+            return Err(error.into());
+        }
+        let placed = Placed { chunk, header: None, offset, len: bytes.len };
+        self.post_bytes(pool, &placed, way, || bytes.crc())
+    }
+
+    /// Memory to write at most `len` bytes in place; `None` if there is none yet. It comes back by
+    /// [`write_filled`](Self::write_filled), or goes back to the pool.
+    pub fn space(&self, pool: &mut Pool, len: usize) -> Option<io::Result<Lent>> {
+        if let Err(error) = self.room() {
+            return Some(Err(error.into()));
+        }
+        let (small, large) = (self.config.chunk_bytes, self.config.block_bytes);
+        let is_long = large > small && len.saturating_add(Header::BYTES) > small as usize;
+        let is_useful = self.config.write_from < usize::MAX || self.protocol.may_offer();
+        let block = if is_long && is_useful { pool.take_of(Size::Large).ok() } else { None };
+        let (taken, most) = match block {
+            Some(block) => (Ok(block), large),
+            None => (pool.take(), small),
         };
-        if let Err(error) = posted {
-            if self.moves.is_some() {
-                // The queue pair has failed, of which its completions tell; the bytes are kept.
-                return Ok(len);
-            }
+        match taken {
+            Err(Setup::PoolFull { .. }) => None,
+            Err(error) => Some(Err(error.into())),
+            // SAFETY: the pool gives a chunk that nobody has, and no request and no window names.
+            // The program has it until it is sent or given back.
+            Ok(chunk) => unsafe { pool.lend(chunk, Header::BYTES..most as usize) }.map(Ok),
+        }
+    }
+
+    /// Sends the first of the bytes that a program has put into memory, as one message, from where
+    /// they lie; over TCP, a copy of them. `None` if there is no room yet.
+    pub fn write_filled(&mut self, pool: &mut Pool, filled: &mut Filled) -> Option<io::Result<()>> {
+        let max = match self.room() {
+            Ok(0) => return None,
+            Ok(max) => max,
+            Err(error) => return Some(Err(error.into())),
+        };
+        if self.is_by_tcp() {
+            let written = self.write(pool, &[IoSlice::new(filled.bytes())])?;
+            return Some(written.map(|len| filled.skip(len)));
+        }
+        let (way, most, _) = self.way(filled.bytes().len(), max)?;
+        let bytes = &filled.bytes()[..most.min(filled.bytes().len())];
+        let (len, (chunk, offset)) = (bytes.len(), filled.place()?);
+        // Before the first bytes there is room for a header; before others lie those.
+        let header = match way {
+            Way::Send | Way::Write if offset > Header::BYTES => match pool.take() {
+                Ok(header) => Some(header),
+                Err(Setup::PoolFull { .. }) => return None,
+                Err(error) => return Some(Err(error.into())),
+            },
+            Way::Send | Way::Write | Way::Read => None,
+        };
+        pool.hold(chunk);
+        let placed = Placed { chunk, header, offset, len };
+        // If it fails, so does the stream: the next call says why.
+        let _ = self.post_bytes(pool, &placed, way, || crc32c::crc32c(bytes));
+        filled.skip(len);
+        self.carried.written += len as u64;
+        self.carried.written_in_place += len as u64;
+        Some(Ok(()))
+    }
+
+    /// Sends bytes from where they lie. The memory is the link's from now on, even if it fails.
+    fn post_bytes(
+        &mut self,
+        pool: &mut Pool,
+        placed: &Placed,
+        way: Way,
+        crc: impl FnOnce() -> u32,
+    ) -> Result<usize, Setup> {
+        let posted = match way {
+            Way::Send | Way::Write => self.post_data(pool, placed, way, crc),
+            Way::Read => self.post_offer(pool, placed),
+        };
+        // Of a queue pair that has failed, and that another carrier may follow, completions tell:
+        // the bytes are kept.
+        if let Err(error) = posted
+            && self.moves.is_none()
+        {
             self.sends.take_back(pool);
             self.protocol.lose();
             return Err(error.into());
         }
         self.carried.sent[way as usize] += 1;
-        Ok(len)
+        Ok(placed.len)
     }
 
     fn send_by_tcp(&mut self, out: &Outbox, bytes: &Bytes<'_>) -> usize {
@@ -130,71 +208,93 @@ impl Link {
         bytes.len
     }
 
-    /// How the next of `left` bytes go, how many at most, and what memory they need.
-    fn way(&self, left: usize, max: usize) -> (Way, usize, Size) {
+    /// How the next of `left` bytes go, how many at most, and what memory they need. `None`: they
+    /// wait for a grant, which may come before the path has carried what is under way.
+    fn way(&self, left: usize, max: usize) -> Option<(Way, usize, Size)> {
         let block = self.config.block_bytes as usize;
         if left >= self.config.read_from && self.protocol.may_offer() {
-            return (Way::Read, block, Size::Large);
+            return Some((Way::Read, block, Size::Large));
+        }
+        if left < self.config.write_from {
+            return Some((Way::Send, max, Size::Small));
         }
         match self.protocol.grant() {
-            Some(granted) if left >= self.config.write_from => {
+            Some(granted) => {
                 let most = block.min(granted.len as usize) - Header::BYTES;
                 let fits = left.min(most) + Header::BYTES <= self.config.chunk_bytes as usize;
-                (Way::Write, most, if fits { Size::Small } else { Size::Large })
+                Some((Way::Write, most, if fits { Size::Small } else { Size::Large }))
             }
-            _ => (Way::Send, max, Size::Small),
+            None if self.protocol.was_granted() && self.sends.bytes_under_way() >= AHEAD * block => None,
+            None => Some((Way::Send, max, Size::Small)),
         }
     }
 
-    /// Sends bytes behind their header, in this chunk.
+    /// Sends bytes behind their header.
     fn post_data(
         &mut self,
         pool: &Pool,
-        chunk: Chunk,
-        bytes: &Bytes<'_>,
+        placed: &Placed,
         way: Way,
+        crc: impl FnOnce() -> u32,
     ) -> Result<(), verbs_api::Error> {
+        let Placed { chunk, header, offset, len } = *placed;
         // It goes back when the message completes, or the link goes.
-        self.sends.push(Sent::Data { chunk, offset: Header::BYTES, len: bytes.len });
-        bytes.copy(pool, chunk, Header::BYTES)?;
-        let len = u32::try_from(bytes.len).unwrap_or(u32::MAX);
-        let gather = [pool.sge(chunk, Header::BYTES + bytes.len)?];
-        let data = SendData::Gather(&gather);
+        self.sends.push(Sent::Data { chunk, header, offset, len });
+        let length = u32::try_from(len).unwrap_or(u32::MAX);
+        let place = header.map_or((chunk, offset - Header::BYTES), |header| (header, 0));
+        let (whole, parts);
+        let data = SendData::Gather(match header {
+            None => {
+                whole = [pool.sge(chunk, place.1..offset + len)?];
+                &whole
+            }
+            Some(header) => {
+                parts = [pool.sge(header, 0..Header::BYTES)?, pool.sge(chunk, offset..offset + len)?];
+                &parts
+            }
+        });
         let granted = self.protocol.grant().filter(|_| way == Way::Write);
         let (header, request) = match granted {
             Some(granted) => {
-                let (header, number) = self.protocol.written(len, || bytes.crc());
+                let (header, number) = self.protocol.written(length, crc);
                 let to = RemoteAddr { addr: granted.addr, rkey: granted.rkey };
                 (header, SendRequest::write(data, to).with_imm(number))
             }
-            None => (self.protocol.data(len, || bytes.crc()), SendRequest::send(data)),
+            None => (self.protocol.data(length, crc), SendRequest::send(data)),
         };
-        pool.write(chunk, 0, &header.to_bytes())?;
+        pool.write(place.0, place.1, &header.to_bytes())?;
         self.post_message(request)
     }
 
-    /// Offers bytes, in this chunk.
-    fn post_offer(&mut self, pool: &Pool, chunk: Chunk, bytes: &Bytes<'_>) -> Result<(), verbs_api::Error> {
-        let len = bytes.len;
+    /// Offers bytes.
+    fn post_offer(&mut self, pool: &Pool, placed: &Placed) -> Result<(), verbs_api::Error> {
+        let Placed { chunk, offset, len, .. } = *placed;
         let shown = match self.carrier.pair() {
             None => Err(verbs_api::Error::Unsupported("an offer without a queue pair")),
-            Some(pair) => bytes
-                .copy(pool, chunk, 0)
-                .and_then(|()| pool.show(chunk, len, Access::REMOTE_READ, (pair, BIND_ID))),
+            Some(pair) => pool.show(chunk, offset..offset + len, Access::REMOTE_READ, (pair, BIND_ID)),
         };
         let (window, descriptor) = match shown {
             Ok(shown) => shown,
             Err(error) => {
-                self.sends.push(Sent::Data { chunk, offset: 0, len });
+                self.sends.push(Sent::Data { chunk, header: None, offset, len });
                 let _ = self.protocol.offer(u32::try_from(len).unwrap_or(u32::MAX));
                 return Err(error);
             }
         };
         let header = self.protocol.offer(descriptor.len);
-        self.sends.push(Sent::Offer { chunk, window, len, end: self.protocol.position() });
+        self.sends.push(Sent::Offer { chunk, window, offset, len, end: self.protocol.position() });
         let message = [header.to_bytes().as_slice(), &descriptor.to_bytes()].concat();
         self.post_message(SendRequest::send(SendData::Inline(&message)))
     }
+}
+
+/// Where bytes lie that are to be sent: `len` from `offset` on.
+struct Placed {
+    chunk: Chunk,
+    /// Memory for their header if it does not lie before them. What is offered has none.
+    header: Option<Chunk>,
+    offset: usize,
+    len: usize,
 }
 
 /// Bytes that a program writes: `len` of those of `parts`, from `from` on.

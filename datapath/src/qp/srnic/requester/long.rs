@@ -1,6 +1,6 @@
 //! WRITEs and SENDs of several packets whose data are in one piece, and which nothing holds back.
 //! The packets of one go out in a run, for which the work request is read, and its memory looked
-//! up, once.
+//! up, once. A last packet with an immediate goes out alone.
 
 use super::common::{Numbers, Part, emit};
 use crate::qp::requester::Grant;
@@ -10,7 +10,7 @@ use crate::qp::{QpCold, Qpc, TxSlots, Units};
 /// Sends the next packets, at most up to its end, of the request at the front, which has its entry.
 /// Both parts of the queue pair come by themselves, so that what is read of them for each packet
 /// stays in registers. `room` new packets are let through by both gates, and the queue ends at
-/// `tail`. Returns how many were sent: none, if the request is not of this kind.
+/// `tail`. Returns how many were sent: none, if the next packet is not of this kind.
 #[inline(never)]
 pub(super) fn send_long<T: TxSlots>(
     qpc: &mut Qpc,
@@ -22,12 +22,12 @@ pub(super) fn send_long<T: TxSlots>(
 ) -> Result<u32, Stop> {
     let position = qpc.req.next;
     let entry = *cold.entry(position);
-    let Some(wqe) = cold.send_queue.common(position) else { return Ok(0) };
+    let Some((wqe, last_differs)) = cold.send_queue.common_but_last(position) else { return Ok(0) };
     // What may not be read in whole fails where everything else does, if it must.
     let Some(message) = wqe.mapped(&units.memory, qpc.id.pd) else { return Ok(0) };
     let (pmtu, first) = (qpc.id.pmtu, qpc.req.sent);
     let packets = u32::try_from(grant.packets).unwrap_or(u32::MAX);
-    let most = room.min(packets).min(entry.packets - first);
+    let most = room.min(packets).min(entry.packets - first - u32::from(last_differs));
     let mut sent = 0;
     let mut end = Ok(());
     while sent < most && grant.bytes >= usize::from(pmtu) {

@@ -1,0 +1,382 @@
+//! Bytes that are written and read where they lie, in the memory of the pool.
+
+mod support;
+
+use srnic_streams::{Buffer, Config, Endpoint, Listener, Received, Stream, Transport, Way};
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::thread::scope;
+use std::time::{Duration, Instant};
+use support::{LIMIT, Numbers, Two, bytes, small, until};
+use verbs_api::Driver;
+
+/// Writes all of it, now in place and now by copying.
+fn write(mut stream: &Stream, mut rest: &[u8], numbers: &mut Numbers) {
+    while !rest.is_empty() {
+        let part = rest.len().min(1 + numbers.below(9000));
+        let done = if numbers.below(4) == 0 {
+            stream.write(&rest[..part]).expect("written")
+        } else {
+            let mut buffer = stream.buffer(part).expect("memory");
+            assert!(buffer.is_empty() && buffer.remaining() > 0);
+            // In one go, or in two.
+            let first = buffer.write(&rest[..numbers.below(part) + 1]).expect("room or not");
+            let done = first + buffer.write(&rest[first..part]).expect("room or not");
+            assert_eq!(*buffer, rest[..done]);
+            stream.write_buffer(&mut buffer).expect("written");
+            assert_eq!((buffer.len(), buffer.remaining()), (0, 0));
+            done
+        };
+        rest = &rest[done..];
+    }
+}
+
+/// Reads to the end, now in place and now by copying. It has some pieces in its hands at a time,
+/// gives them back in any order, and looks at the last moment whether they are what came.
+fn read(mut stream: &Stream, numbers: &mut Numbers) -> Vec<u8> {
+    let (mut all, mut held) = (Vec::new(), Vec::<(usize, Received)>::new());
+    let mut buffer = vec![0; 9000];
+    loop {
+        while held.len() > numbers.below(4) {
+            let (at, received) = held.swap_remove(numbers.below(held.len()));
+            assert!(*received == all[at..at + received.len()], "somebody wrote to what was borrowed");
+        }
+        if numbers.below(4) == 0 {
+            let part = 1 + numbers.below(buffer.len() - 1);
+            match stream.read(&mut buffer[..part]).expect("read") {
+                0 => return all,
+                done => all.extend_from_slice(&buffer[..done]),
+            }
+        } else {
+            let mut received = stream.read_buffer().expect("read");
+            if received.is_empty() {
+                return all;
+            }
+            let at = all.len();
+            all.extend_from_slice(&received);
+            let passed = numbers.below(received.len());
+            received.advance(passed);
+            held.push((at + passed, received));
+        }
+    }
+}
+
+/// All bytes come, once and in order, and no message finds no receive. Returns both streams.
+fn both_ways(two: &Two, len: usize, seed: u64) -> (Stream, Stream) {
+    let (one, other) = two.streams();
+    scope(|threads| {
+        for (stream, number) in [(&one, 0), (&other, 1)] {
+            threads.spawn(move || {
+                write(stream, &bytes(number, len), &mut Numbers(seed + number));
+                stream.shutdown_write().expect("shut");
+            });
+            threads.spawn(move || {
+                let all = read(stream, &mut Numbers(seed + 10 + number));
+                assert!(all == bytes(1 - number, len), "other bytes than were written");
+            });
+        }
+    });
+    for endpoint in &two.endpoints {
+        assert_eq!(endpoint.device().counters().tx_rnr_naks, 0, "a message found no receive");
+    }
+    (one, other)
+}
+
+#[test]
+fn each_way_carries_bytes_in_place_through_loss() {
+    let never = usize::MAX;
+    for (name, write_from, read_from, checked, used) in [
+        ("send", never, never, true, vec![Way::Send]),
+        ("write", 1, never, true, vec![Way::Send, Way::Write]),
+        ("read", never, 1, false, vec![Way::Read]),
+        ("all", 1500, 5000, false, vec![Way::Send, Way::Write]),
+    ] {
+        let faults = "fault:loss=1%,dup=1%,reorder=1%,seed=11:";
+        let config = Config { write_from, read_from, checked, ..small() };
+        let two = Two::new(&format!("in-place-{name}"), faults, Driver::THREAD, config);
+        both_ways(&two, 100_000, 4);
+        for stats in two.endpoints.each_ref().map(Endpoint::stats) {
+            for way in used.iter().copied() {
+                assert!(stats.sent(way) > 0, "{name}: {:?}", stats.sent);
+            }
+            assert!(stats.bytes_read_in_place > 30_000, "{name}: {}", stats.bytes_read_in_place);
+            assert!(stats.bytes_read_in_place < stats.bytes_read);
+            let written = stats.bytes_written_in_place;
+            assert!(written > 5_000 && written < stats.bytes_written, "{name}: {written}");
+        }
+    }
+}
+
+#[test]
+fn long_messages_are_not_copied_at_either_end() {
+    let two = Two::new("in-place-long", "", Driver::THREAD, Config::default());
+    let (one, other) = two.streams();
+    let all = bytes(3, 4 << 20);
+    scope(|threads| {
+        threads.spawn(|| {
+            let mut rest = &all[..];
+            while !rest.is_empty() {
+                let mut buffer = one.buffer(rest.len()).expect("memory");
+                buffer.fill_with(|space| rest.read(space)).expect("memory");
+                one.write_buffer(&mut buffer).expect("written");
+            }
+            one.shutdown_write().expect("shut");
+        });
+        let mut came = Vec::new();
+        loop {
+            let received = other.read_buffer().expect("read");
+            if received.is_empty() {
+                break;
+            }
+            came.extend_from_slice(&received);
+        }
+        assert!(came == all);
+    });
+    let [sent, came] = two.endpoints.each_ref().map(Endpoint::stats);
+    assert_eq!(came.bytes_read_in_place, all.len() as u64);
+    // The peer grants blocks once it has seen a long message.
+    assert!(sent.bytes_written_in_place > (3 << 20), "{}", sent.bytes_written_in_place);
+    assert!(sent.sent(Way::Write) > 8, "{:?}", sent.sent);
+}
+
+/// Blocks that the peer does not have, and memory that is too short for the whole message: bytes
+/// are copied, and come all the same.
+#[test]
+fn what_cannot_go_in_place_is_copied() {
+    let two = Two::new("in-place-poor", "", Driver::THREAD, Config { read_from: 1, ..small() });
+    let none = Config { block_bytes: 1 << 24, ..small() };
+    let poor = Endpoint::open("sim:streams-in-place-poor", none).expect("an endpoint");
+    let listener = poor.listen(0).expect("a port");
+    let all = bytes(6, 100_000);
+    scope(|threads| {
+        let accepts = threads.spawn(|| listener.accept_within(LIMIT));
+        let rich = two.endpoints[0].connect(listener.local_addr(), LIMIT).expect("connected");
+        let poor = accepts.join().expect("no panic").expect("accepted").expect("in time");
+        threads.spawn(move || {
+            let came = read(&poor, &mut Numbers(1));
+            // It has no blocks of its own, so its buffers are as long as a message.
+            assert_eq!(poor.buffer(1 << 20).expect("memory").remaining(), 1000 - 32);
+            write(&poor, &came, &mut Numbers(2));
+        });
+        write(&rich, &all, &mut Numbers(3));
+        rich.shutdown_write().expect("shut");
+        assert!(read(&rich, &mut Numbers(4)) == all);
+    });
+    assert!(two.endpoints[0].stats().sent(Way::Read) > 0);
+    let stats = poor.stats();
+    assert!(stats.bytes_read_in_place < stats.bytes_read / 2, "{stats:?}");
+}
+
+/// What a program has in its hands outlives the stream, and its memory comes back then.
+#[test]
+fn what_was_received_outlives_its_stream_and_gives_its_memory_back() {
+    let config = Config { write_from: 1, ..small() };
+    let two = Two::new("in-place-after", "", Driver::THREAD, config);
+    let all = bytes(8, 8_000);
+    let mut memory = Vec::new();
+    for _ in 0..50 {
+        let (one, other) = two.streams();
+        let mut held = Vec::new();
+        scope(|threads| {
+            let writes = threads.spawn(|| (&one).write_all(&all).expect("written"));
+            let mut len = 0;
+            while len < all.len() {
+                // As long as all receives are in our hands, nothing more comes.
+                if held.len() == 4 {
+                    let received: Received = held.remove(0);
+                    drop(received);
+                }
+                let received = other.read_buffer().expect("read");
+                len += received.len();
+                held.push(received);
+            }
+            writes.join().expect("no panic");
+        });
+        let mut unsent = one.buffer(4000).expect("memory");
+        unsent.write_all(&[7; 900]).expect("room");
+        one.reset();
+        drop((one, other));
+        until(|| two.endpoints.iter().all(|end| end.stats().streams == 0), "a stream stays");
+        // They may be used once more by others meanwhile, if the pool takes them for free.
+        let (mut next, mut last) = two.streams();
+        next.write_all(&bytes(9, 3_000)).expect("written");
+        last.read_exact(&mut [0; 3_000]).expect("read");
+        let mut at = all.len();
+        for received in held.iter().rev() {
+            at -= received.len();
+            assert!(**received == all[at..at + received.len()], "somebody wrote to what was borrowed");
+        }
+        assert_eq!(*unsent, [7; 900]);
+        drop((held, unsent));
+        memory.push(two.endpoints.each_ref().map(|end| end.stats().memory));
+    }
+    assert_eq!(memory[10], memory[49], "memory is lost");
+}
+
+#[test]
+fn a_program_that_has_all_the_memory_waits_and_goes_on_with_what_it_gives_back() {
+    let config = Config { memory_max: 1 << 20, ..small() };
+    let two = Two::new("in-place-full", "", Driver::THREAD, config);
+    let (one, other) = two.streams();
+    one.set_write_timeout(Some(Duration::from_millis(1))).expect("set");
+    let mut held: Vec<Buffer> = Vec::new();
+    let refused = loop {
+        match one.buffer(4000) {
+            Ok(buffer) => held.push(buffer),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 2000, "the pool has no bound");
+    };
+    assert_eq!(refused.kind(), ErrorKind::TimedOut);
+    assert!(held.len() > 100);
+    let mut last = held.pop().expect("many");
+    last.write_all(b"all").expect("room");
+    one.write_buffer(&mut last).expect("written");
+    assert_eq!(*other.read_buffer().expect("read"), *b"all");
+    one.set_write_timeout(Some(LIMIT)).expect("set");
+    scope(|threads| {
+        let waits = threads.spawn(|| one.buffer(10).map(|buffer| buffer.remaining()));
+        drop(held);
+        assert!(waits.join().expect("no panic").expect("memory") >= 10);
+    });
+}
+
+#[test]
+fn a_write_that_times_out_leaves_what_it_did_not_write_in_the_buffer() {
+    let two = Two::new("in-place-late", "", Driver::THREAD, Config { write_from: usize::MAX, ..small() });
+    let (one, other) = two.streams();
+    one.set_write_timeout(Some(Duration::from_millis(5))).expect("set");
+    let all = bytes(10, 40_000);
+    let (mut rest, mut late) = (&all[..], 0);
+    let mut came = Vec::new();
+    while !rest.is_empty() {
+        let mut buffer = one.buffer(4000).expect("memory");
+        buffer.fill_with(|space| rest.read(space)).expect("memory");
+        let end = Instant::now() + LIMIT;
+        while let Err(error) = one.write_buffer(&mut buffer) {
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            assert!(!buffer.is_empty() && Instant::now() < end);
+            late += 1;
+            came.extend_from_slice(&other.read_buffer().expect("read"));
+        }
+    }
+    one.shutdown_write().expect("shut");
+    came.extend(read(&other, &mut Numbers(1)));
+    assert!(came == all && late > 0, "{late} calls were late");
+}
+
+#[test]
+fn a_buffer_is_of_its_endpoint() {
+    let two = Two::new("in-place-foreign", "", Driver::THREAD, small());
+    let (one, other) = two.streams();
+    let mut buffer = one.buffer(100).expect("memory");
+    buffer.write_all(b"mine").expect("room");
+    let refused = other.write_buffer(&mut buffer).expect_err("another endpoint");
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    buffer[..2].copy_from_slice(b"ni");
+    one.write_buffer(&mut buffer).expect("written");
+    assert_eq!(*other.read_buffer().expect("read"), *b"nine");
+    // One that was written has no memory any more, and nothing to write.
+    one.write_buffer(&mut buffer).expect("nothing to do");
+    assert_eq!(buffer.write(b"more").expect("no room"), 0);
+    drop(one);
+    assert!(other.read_buffer().expect("the end").is_empty());
+}
+
+/// The peer hears of credit when it may have no other, also if that is only as the program has the
+/// other receives in its hands.
+#[test]
+fn who_has_most_messages_in_its_hands_gets_the_next_one() {
+    let two = Two::new("in-place-credit", "", Driver::THREAD, small());
+    let (one, mut other) = two.streams();
+    other.set_read_timeout(Some(LIMIT)).expect("set");
+    scope(|threads| {
+        threads.spawn(|| (0..5).for_each(|_| (&one).write_all(b"message").expect("written")));
+        other.read_exact(&mut [0; 7]).expect("read");
+        let held = [(); 4].map(|()| other.read_buffer().expect("read"));
+        assert!(held.iter().all(|received| **received == *b"message"));
+    });
+}
+
+/// The receives of what is borrowed are not posted to the next carrier.
+#[test]
+fn what_is_borrowed_is_nobodys_when_rdma_has_come_back() {
+    let config = Config { return_after: Duration::from_millis(100), write_from: usize::MAX, ..small() };
+    let path = Path::new("in-place-back", config);
+    let Path { client, one, other, .. } = &path;
+    let mut one = one;
+    let message = |number: u8| [number; 900];
+    let held = [1, 2, 3].map(|number| {
+        one.write_all(&message(number)).expect("written");
+        other.read_buffer().expect("read")
+    });
+    until(|| client.stats().returned_to_rdma > 0, "RDMA does not come back");
+    until(|| !one.is_over_tcp() && !other.is_over_tcp(), "TCP still carries one end");
+    one.write_all(&message(4)).expect("written");
+    assert_eq!(*other.read_buffer().expect("read"), message(4));
+    for (number, received) in (1..).zip(&held) {
+        assert!(**received == message(number), "somebody wrote to what was borrowed");
+    }
+    drop(held);
+    (5..50).for_each(|number| {
+        one.write_all(&message(number)).expect("written");
+        assert_eq!(*other.read_buffer().expect("read"), message(number));
+    });
+}
+
+/// Two ends of a stream that may go on over TCP; from half a second on RDMA fails for a second.
+struct Path {
+    client: Endpoint,
+    server: Endpoint,
+    one: Stream,
+    other: Stream,
+    /// Later carriers come through it.
+    _listener: Listener,
+}
+
+impl Path {
+    fn new(name: &str, config: Config) -> Self {
+        let device = format!("sim:{name}");
+        let server = Endpoint::open(&device, config).expect("an endpoint");
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = server.listen_with_tcp(0, local).expect("ports");
+        let client =
+            Endpoint::open(&format!("fault:hole=500ms-1500ms:{device}"), config).expect("an endpoint");
+        let (one, other) = scope(|threads| {
+            let accepts = threads.spawn(|| listener.accept_within(LIMIT));
+            let tcp = listener.tcp_addr().expect("it listens");
+            let over = Transport::Auto { rdma: listener.local_addr(), tcp };
+            let one = client.connect_over(over, LIMIT).expect("connected");
+            (one, accepts.join().expect("no panic").expect("accepted").expect("in time"))
+        });
+        Self { client, server, one, other, _listener: listener }
+    }
+}
+
+/// RDMA fails and comes back, again and again, while programs have memory in their hands.
+#[test]
+fn what_is_borrowed_stays_when_the_carrier_changes() {
+    let never = usize::MAX;
+    for (name, write_from, read_from) in [("write", 1, never), ("read", never, 1)] {
+        let config = Config { write_from, read_from, return_after: Duration::from_millis(100), ..small() };
+        let path = Path::new(&format!("in-place-moving-{name}"), config);
+        let Path { server, one, other, .. } = &path;
+        scope(|threads| {
+            let reads = threads.spawn(|| read(other, &mut Numbers(5)));
+            let (mut all, mut numbers, mut moved) = (Vec::new(), Numbers(6), 0);
+            let (mut was_tcp, end) = (one.is_over_tcp(), Instant::now() + LIMIT);
+            while moved < 2 {
+                assert!(Instant::now() < end, "{name}: {moved} changes of the carrier");
+                let part = bytes(all.len() as u64, 5000);
+                write(one, &part, &mut numbers);
+                all.extend_from_slice(&part);
+                let is_tcp = one.is_over_tcp();
+                moved += usize::from(is_tcp != was_tcp);
+                was_tcp = is_tcp;
+            }
+            one.shutdown_write().expect("shut");
+            assert!(reads.join().expect("no panic") == all, "{name}: other bytes than were written");
+        });
+        assert!(server.stats().bytes_read_in_place > 0);
+    }
+}
