@@ -33,8 +33,8 @@ pub struct Config {
     /// Bytes of a block: what a peer WRITEs or READs at once at most; 64 to 2^24. Default 256 KiB.
     pub block_bytes: u32,
     /// Blocks that the peer of a stream is granted once it has sent as much at once as `write_from`
-    /// or as fits a message; 0 to 64. They are the stream's to its end. 0: the peer SENDs. Default
-    /// 4.
+    /// or as fits a message; 0 to 64. They are the stream's to its end, but for one that was read
+    /// in place, which goes back to the pool and is replaced. 0: the peer SENDs. Default 4.
     pub grants: u32,
     /// Writes of at least so many bytes go by RDMA WRITE into a block that the peer has granted,
     /// if there is one. `usize::MAX`: never. Default 32 KiB.

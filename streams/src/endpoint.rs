@@ -111,7 +111,8 @@ impl Stats {
 }
 
 /// A device whose streams share memory and one completion queue. Clones name the same one. It goes
-/// when the last of its streams and listeners has gone.
+/// when the last of its streams, listeners, buffers and received bytes has gone; who drops that
+/// waits until what was written has arrived, for 5 seconds at most.
 #[derive(Clone)]
 pub struct Endpoint {
     service: Arc<Service>,
@@ -264,6 +265,8 @@ pub(crate) struct Pending {
     service: Arc<Service>,
     /// The number of its link, until a stream has it.
     id: Option<u64>,
+    /// The number of its queue pair, if it was made.
+    qpn: Option<u32>,
 }
 
 impl Pending {
@@ -275,10 +278,12 @@ impl Pending {
     ) -> Result<(PreparedQueuePair, Self), Setup> {
         let mut state = service.lock();
         let id = state.add_link(own, moves)?;
-        let pending = Self { service: Arc::clone(service), id: Some(id) };
+        let mut pending = Self { service: Arc::clone(service), id: Some(id), qpn: None };
         let prepared = state.prepare(id, usize::MAX);
         drop(state);
-        Ok((prepared?, pending))
+        let pair = prepared?;
+        pending.qpn = Some(pair.qpn());
+        Ok((pair, pending))
     }
 
     /// The stream, now that the connection is there.
@@ -291,8 +296,14 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
+        // Whoever has its queue pair drops that first.
         if let Some(id) = self.id {
-            self.service.call(|state| state.forget(id));
+            self.service.call(|state| {
+                if let Some(qpn) = self.qpn {
+                    state.unprepare(id, qpn);
+                }
+                state.forget(id);
+            });
         }
     }
 }

@@ -27,7 +27,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! docs/streams.md has the format, and what is not there yet.
+//! docs/streams.md has the format, and how to read and write in place.
 
 mod acceptor;
 mod buffer;

@@ -206,7 +206,8 @@ impl Stream {
     }
 
     /// Sets how long a write waits for room, `None`: for ever. It then fails with
-    /// [`io::ErrorKind::TimedOut`], and nothing was written.
+    /// [`io::ErrorKind::TimedOut`], and nothing was written; [`write_buffer`](Self::write_buffer)
+    /// waits as long for each message, and may have written some.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a time of zero.

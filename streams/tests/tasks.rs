@@ -123,6 +123,29 @@ async fn a_buffer_whose_future_is_dropped_keeps_what_was_not_written() {
     assert!(other.read_buffer().await.expect("the end").is_empty());
 }
 
+/// Any number of tasks may wait for one stream.
+#[tokio::test]
+async fn tasks_that_wait_for_one_stream_are_all_woken() {
+    let two = Two::new("tasks-in-place", "", Driver::THREAD, small());
+    let (mut one, other) = streams(&two).await;
+    let other = std::sync::Arc::new(other);
+    let reads = [(); 3].map(|()| {
+        let other = std::sync::Arc::clone(&other);
+        tokio::spawn(async move { other.read_buffer().await.expect("read").len() })
+    });
+    // They wait before anything comes, or do not: both must do.
+    tokio::task::yield_now().await;
+    for _ in 0..3 {
+        one.write_all(b"word").await.expect("written");
+        tokio::task::yield_now().await;
+    }
+    one.shutdown().await.expect("shut");
+    for read in reads {
+        let read = tokio::time::timeout(LIMIT, read).await.expect("a task was not woken");
+        assert!(read.expect("no panic") <= 12);
+    }
+}
+
 #[tokio::test]
 async fn an_accept_or_connect_that_is_dropped_leaves_nothing_behind() {
     let two = Two::new("cancel-accept", "", Driver::THREAD, Config::default());

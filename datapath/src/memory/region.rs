@@ -13,8 +13,9 @@ use wire::Head;
 ///
 /// # Safety
 /// `base()` and `len()` must return the same each time. The bytes must stay valid for reads and
-/// writes until the value is dropped, and no Rust reference to them may exist while the value is
-/// registered: access goes through raw pointers or atomics only.
+/// writes until the value is dropped. No Rust reference may exist to bytes that a peer may reach by
+/// a key, or that a work request names which has not completed: access to those goes through raw
+/// pointers or atomics only.
 pub unsafe trait Backing: Send + Sync {
     /// First byte.
     fn base(&self) -> NonNull<u8>;

@@ -19,14 +19,16 @@ enum Place {
     Own,
     Written(Shown),
     Read(Chunk),
-    /// The program has the memory, which was so before.
+    /// The program has the memory, which is this.
     Lent(Lent),
 }
 
 enum Lent {
+    /// The receive's own chunk.
     Own,
     /// A block that was granted. The peer does not see it any more.
     Granted,
+    /// A block that it was read into.
     Read,
 }
 
@@ -121,16 +123,20 @@ impl Blocks {
                 }
                 Err(error) => {
                     pool.give(chunk);
-                    return Err(error);
+                    // Without a window bytes are sent, as without memory.
+                    let none_left = matches!(error, verbs_api::Error::Register(_));
+                    return if none_left { Ok(made) } else { Err(error) };
                 }
             }
         }
         Ok(count)
     }
 
-    /// Returns `true` if blocks are to be granted now: a quarter of them, at least.
+    /// Returns `true` if blocks are to be granted now: a quarter of them at least, or the peer has
+    /// none.
     pub fn are_due(&self) -> bool {
-        !self.free.is_empty() && 4 * self.free.len() >= self.made as usize
+        let many = self.granted.is_empty() || 4 * self.free.len() >= self.made as usize;
+        !self.free.is_empty() && many
     }
 
     /// The descriptors of the next `max` blocks to be granted.

@@ -41,9 +41,9 @@ pub struct Carried {
     pub written: u64,
     /// Bytes that it has read.
     pub read: u64,
-    /// Of those, bytes that were not copied.
+    /// Bytes that it has written and that were not copied.
     pub written_in_place: u64,
-    /// As above.
+    /// Bytes that it has read and that were not copied.
     pub read_in_place: u64,
 }
 
@@ -83,8 +83,10 @@ pub struct Link {
     fetching: u32,
     /// Windows that are being bound to blocks.
     showing: u32,
-    /// Receives that are posted to a queue pair which may come to carry it.
-    lent: Vec<Slot>,
+    /// Something that it has to do by itself waits for memory.
+    hungry: bool,
+    /// Receives that are posted to queue pairs which may come to carry it, by their numbers.
+    lent: Vec<(u32, Vec<Slot>)>,
     /// What has completed there.
     early: Vec<Completion>,
     /// What it has carried.
@@ -122,6 +124,7 @@ impl Link {
             wants_blocks: false,
             fetching: 0,
             showing: 0,
+            hungry: false,
             lent: Vec::new(),
             early: Vec::new(),
             carried: Carried::default(),
@@ -135,28 +138,14 @@ impl Link {
             match pool.take() {
                 Ok(chunk) => link.slots.push(chunk),
                 Err(error) => {
-                    link.release(pool);
+                    // Nothing is posted.
+                    let _ = link.release(pool);
                     return Err(error);
                 }
             }
             link.unposted.push(Slot(slot));
         }
         Ok(link)
-    }
-
-    /// Gives all memory back but for what the program has. The queue pair goes first: what it has
-    /// posted is not used any more.
-    pub fn release(&mut self, pool: &mut Pool) {
-        if let Carrier::Tcp(out, _) = core::mem::replace(&mut self.carrier, Carrier::None) {
-            out.finish();
-        }
-        self.sends.clear(pool);
-        for (slot, chunk) in (0..).map(Slot).zip(self.slots.drain(..)) {
-            if self.blocks.has_own(slot) {
-                pool.give(chunk);
-            }
-        }
-        self.blocks.clear(pool);
     }
 
     /// A work request has ended.
@@ -248,6 +237,7 @@ impl Link {
             self.sends.release(u64::MAX, pool);
         }
         self.sends.release(self.protocol.taken(), pool);
+        self.hungry = false;
         self.ask();
         self.control();
         self.resend(pool);
@@ -330,7 +320,10 @@ impl Link {
         if max == 0 || !self.blocks.are_due() || self.sends.len() >= self.config.sends as usize {
             return Ok(());
         }
-        let Ok(chunk) = pool.take() else { return Ok(()) };
+        let Ok(chunk) = pool.take() else {
+            self.hungry = true;
+            return Ok(());
+        };
         let granted = self.blocks.next(max);
         let header = self.protocol.grants(&granted);
         self.blocks.grant(granted.len());
@@ -373,6 +366,17 @@ impl Link {
         self.dropped = true;
         self.protocol.drop_stream();
         self.control();
+    }
+
+    /// Returns `true` if the stream ended before its time.
+    pub const fn has_ended(&self) -> bool {
+        self.protocol.end().is_some()
+    }
+
+    /// Returns `true` if it could not go on for want of memory: it is to be pumped when there is
+    /// some.
+    pub const fn is_hungry(&self) -> bool {
+        self.hungry
     }
 
     /// Returns `true` if nobody has its stream and all that was written has arrived, or cannot.

@@ -23,8 +23,8 @@ const CLOCK: u32 = 8;
 const POLLERS: usize = 2;
 /// How long the thread leaves the endpoint to those who poll, at most.
 const LEAVE: Duration = Duration::from_millis(1);
-/// How long it leaves it at first to a thread that calls now and then: that will poll, when it has
-/// to wait.
+/// How long it leaves it at first to a thread that has polled since the last look: that will poll
+/// again when it has to wait.
 const HANDOVER: Duration = Duration::from_micros(50);
 /// How long the endpoint's thread sleeps at once; it also looks whether it is to end.
 const NAP: Duration = Duration::from_millis(50);
@@ -69,14 +69,14 @@ impl Shared {
     fn serve(&self) {
         let mut state = self.lock();
         let mut trimmed = Instant::now();
-        let (mut calls, mut leave) = (state.calls, HANDOVER);
+        let (mut polls, mut leave) = (state.polls, HANDOVER);
         while !state.stopping {
             if trimmed.elapsed() >= KEEP {
                 trimmed = Instant::now();
                 state.pool.trim();
             }
-            let is_busy = state.polling > 0 || state.calls != calls && !state.has_dependants();
-            calls = state.calls;
+            let is_busy = state.polling > 0 || state.polls != polls && !state.has_dependants();
+            polls = state.polls;
             if is_busy {
                 leave = if state.polling > 0 { LEAVE } else { leave };
                 let waited = self.unattended.wait_timeout(state, leave);
@@ -179,7 +179,6 @@ impl Service {
         mut ready: impl FnMut(&mut State) -> Option<T>,
     ) -> Option<T> {
         let mut state = self.lock();
-        state.calls = state.calls.wrapping_add(1);
         if let Some(found) = ready(&mut state) {
             wake_without(state);
             return Some(found);
@@ -192,6 +191,7 @@ impl Service {
         let (mut polls, mut polled, mut late) = (0_u32, Duration::ZERO, false);
         loop {
             state.process();
+            state.polls = state.polls.wrapping_add(1);
             let found = ready(&mut state);
             polls = polls.wrapping_add(1);
             // Where others have the processor in turn, each turn of theirs takes long.

@@ -45,10 +45,12 @@ pub(crate) struct State {
     links: FxHashMap<u64, Link>,
     /// Those that a queue pair carries, or may come to carry, by its number.
     by_qpn: FxHashMap<u32, u64>,
+    /// Receives that are posted to queue pairs whose link is gone, by their numbers.
+    orphans: FxHashMap<u32, Vec<Chunk>>,
     next_id: u64,
     config: Config,
     domain: ProtectionDomain,
-    /// Streams whose writers wait for memory.
+    /// Streams that wait for memory, or whose writers do.
     starved: BTreeSet<u64>,
     /// Connections that are over, or may be.
     over: Vec<u64>,
@@ -68,11 +70,11 @@ pub(crate) struct State {
     stale: u64,
     /// Threads that wait and poll meanwhile.
     pub polling: usize,
-    /// Calls of threads that wait if they must, since the beginning.
-    pub calls: u64,
+    /// Polls by threads that wait, since the beginning.
+    pub polls: u64,
     /// Threads that sleep until something happens.
     pub sleeping: usize,
-    /// There are tasks, which somebody must wake.
+    /// Tasks have waited, and may: somebody must wake them.
     has_tasks: bool,
     pub stopping: bool,
 }
@@ -85,6 +87,7 @@ impl State {
             pool: new_pool(&domain, config),
             links: FxHashMap::default(),
             by_qpn: FxHashMap::default(),
+            orphans: FxHashMap::default(),
             next_id: 0,
             config: *config,
             domain,
@@ -100,7 +103,7 @@ impl State {
             returned_to_rdma: 0,
             stale: 0,
             polling: 0,
-            calls: 0,
+            polls: 0,
             sleeping: 0,
             has_tasks: false,
             stopping: false,
@@ -173,7 +176,7 @@ impl State {
         let mut pair = pair.build()?;
         if let Err(error) = link.lend(&self.pool, &mut pair, count) {
             // Nothing has completed on one that nobody knows.
-            let _ = link.take_back();
+            let _ = link.take_back(pair.qpn());
             return Err(error);
         }
         self.by_qpn.insert(pair.qpn(), id);
@@ -183,9 +186,18 @@ impl State {
     /// A queue pair that was prepared for this link is gone.
     pub fn unprepare(&mut self, id: u64, qpn: u32) {
         self.by_qpn.remove(&qpn);
-        if let Some(link) = self.links.get_mut(&id) {
-            self.stale += link.take_back();
+        match self.links.get_mut(&id) {
+            Some(link) => self.stale += link.take_back(qpn),
+            None => self.give_orphans(qpn),
         }
+    }
+
+    /// A queue pair is gone whose link went before.
+    fn give_orphans(&mut self, qpn: u32) {
+        for chunk in self.orphans.remove(&qpn).into_iter().flatten() {
+            self.pool.give(chunk);
+        }
+        self.feed();
     }
 
     /// Gives the completion queue room for one connection more.
@@ -232,6 +244,10 @@ impl State {
             if let Some(qpn) = qpn {
                 self.by_qpn.remove(&qpn);
             }
+        } else if let Carrier::Pair(pair) = carrier {
+            let qpn = pair.qpn();
+            drop(pair);
+            self.give_orphans(qpn);
         }
         self.settle(id);
     }
@@ -269,6 +285,9 @@ impl State {
             Some(link) => link.give_back(&mut self.pool, slot, chunk),
             None => self.pool.give(chunk),
         }
+        if self.links.get(&id).is_some_and(Link::has_ended) {
+            self.settle(id);
+        }
         self.feed();
     }
 
@@ -279,16 +298,16 @@ impl State {
         match on {
             On::Read(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.readers.set_task(waker);
+                    link.readers.add(waker);
                 }
             }
             On::Write(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.writers.set_task(waker);
+                    link.writers.add(waker);
                     self.note_hunger(id);
                 }
             }
-            On::Empty => self.leavers.set_task(waker),
+            On::Empty => self.leavers.add(waker),
         }
     }
 
@@ -297,16 +316,16 @@ impl State {
         match on {
             On::Read(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.readers.add_thread(waker);
+                    link.readers.add(waker);
                 }
             }
             On::Write(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.writers.add_thread(waker);
+                    link.writers.add(waker);
                     self.note_hunger(id);
                 }
             }
-            On::Empty => self.leavers.add_thread(waker),
+            On::Empty => self.leavers.add(waker),
         }
     }
 
@@ -328,8 +347,13 @@ impl State {
     /// There may be memory for those that wait for it.
     fn feed(&mut self) {
         for id in core::mem::take(&mut self.starved) {
-            if let Some(link) = self.links.get_mut(&id) {
-                self.wakers.extend(link.writers.take());
+            let Some(link) = self.links.get_mut(&id) else { continue };
+            self.wakers.extend(link.writers.take());
+            if link.is_hungry() {
+                link.pump(&mut self.pool);
+                if link.is_hungry() {
+                    self.starved.insert(id);
+                }
             }
         }
     }
@@ -339,7 +363,7 @@ impl State {
         if let Some(mut link) = self.links.remove(&id) {
             self.past = self.past.plus(&link.carried);
             self.by_qpn.retain(|_, of| *of != id);
-            link.release(&mut self.pool);
+            self.orphans.extend(link.release(&mut self.pool));
             self.feed();
         }
         if self.links.is_empty() {
@@ -404,6 +428,9 @@ impl State {
         }
         if self.links.get(&id).is_some_and(Link::is_over) {
             self.over.push(id);
+        }
+        if self.links.get(&id).is_some_and(Link::is_hungry) {
+            self.starved.insert(id);
         }
         self.rouse(id);
     }
@@ -498,5 +525,42 @@ mod tests {
             assert_eq!(state.by_qpn.get(&pair.qpn()), Some(&id));
             state.forget(id);
         }
+    }
+
+    /// Receives that are posted to queue pairs which may come to carry a stream are nobody's
+    /// memory before those are gone, in whatever order they and the stream go.
+    #[test]
+    fn what_is_posted_to_a_queue_pair_is_free_when_that_is_gone() {
+        let device = Device::open("sim:orphans").expect("a device");
+        let channel = device.create_channel().expect("a channel");
+        let config = Config { memory_max: 1 << 20, ..Config::default() };
+        let own = crate::endpoint::moving::hello(&config, [7; 16], false);
+        for stays in [false, true] {
+            let mut state = State::new(&device, &channel, &config).expect("memory");
+            let id = state.add_link(&own, Some(Move::new(own.token, None))).expect("memory");
+            let pairs = [1, 2].map(|count| state.prepare(id, count).expect("a queue pair"));
+            let [one, other] = [pairs[0].qpn(), pairs[1].qpn()];
+            drop(pairs);
+            if stays {
+                // The second one's stay posted.
+                state.unprepare(id, one);
+                state.forget(id);
+                assert_eq!(free(&mut state), 64 - 2);
+            } else {
+                state.forget(id);
+                assert_eq!(free(&mut state), 64 - 3);
+                state.unprepare(id, one);
+                assert_eq!(free(&mut state), 64 - 2);
+            }
+            state.unprepare(id, other);
+            assert_eq!(free(&mut state), 64);
+        }
+    }
+
+    /// Chunks that can be taken.
+    fn free(state: &mut State) -> usize {
+        let chunks: Vec<Chunk> = core::iter::from_fn(|| state.pool.take().ok()).collect();
+        chunks.iter().for_each(|chunk| state.give(*chunk));
+        chunks.len()
     }
 }

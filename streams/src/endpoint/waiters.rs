@@ -16,30 +16,21 @@ pub enum On {
     Empty,
 }
 
-/// Who waits for one thing: the task that asked last, as futures have it, and any threads.
+/// Who waits for one thing: any tasks and threads.
 #[derive(Default)]
-pub struct Waiters {
-    task: Option<Waker>,
-    threads: Vec<Waker>,
-}
+pub struct Waiters(Vec<Waker>);
 
 impl Waiters {
-    /// The task that asked last.
-    #[cfg(feature = "tokio")]
-    pub fn set_task(&mut self, waker: &Waker) {
-        self.task = Some(waker.clone());
-    }
-
-    /// A thread more.
-    pub fn add_thread(&mut self, waker: &Waker) {
-        if !self.threads.iter().any(|known| known.will_wake(waker)) {
-            self.threads.push(waker.clone());
+    /// A task or a thread more.
+    pub fn add(&mut self, waker: &Waker) {
+        if !self.0.iter().any(|known| known.will_wake(waker)) {
+            self.0.push(waker.clone());
         }
     }
 
     /// All of them, who wait no more.
     pub fn take(&mut self) -> impl Iterator<Item = Waker> {
-        self.task.take().into_iter().chain(self.threads.drain(..))
+        self.0.drain(..)
     }
 }
 
@@ -65,12 +56,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_there_once_and_is_woken() {
+    fn who_waits_is_there_once_and_is_woken() {
         let mut waiters = Waiters::default();
-        waiters.add_thread(&thread_waker());
-        waiters.add_thread(&thread_waker());
+        waiters.add(&thread_waker());
+        waiters.add(&thread_waker());
         let other = thread::spawn(thread_waker).join().expect("no panic");
-        waiters.add_thread(&other);
+        waiters.add(&other);
         let wakers: Vec<Waker> = waiters.take().collect();
         assert_eq!(wakers.len(), 2);
         wakers.into_iter().for_each(Waker::wake);

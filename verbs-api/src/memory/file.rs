@@ -63,8 +63,8 @@ impl FileBacking {
         let file = existing(path, File::options().read(true))?;
         // Private, so that the whole mapping is writable, as a backing must be, whatever the file's
         // permissions.
-        // SAFETY: no Rust reference to the bytes is ever made, so it does not matter if others
-        // write to the file.
+        // SAFETY: no Rust reference to the bytes is made here, so it does not matter if others
+        // write to the file; who follows `MemoryRegion::as_ptr` makes sure that nobody does.
         let map = unsafe { MmapOptions::new().map_copy(&file) }.map_err(fails("map", path))?;
         Ok(Self::new(map.into(), path, false))
     }

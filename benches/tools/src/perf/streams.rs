@@ -147,11 +147,7 @@ impl Drive for End {
 impl End {
     fn open(args: &StreamArgs, role: Role) -> Result<Self> {
         let device = Device::builder().open_spec(&args.device.device.clone().or_role(role))?;
-        let config = Config {
-            checked: args.checked,
-            grants: std::env::var("GR").ok().and_then(|g| g.parse().ok()).unwrap_or(4),
-            ..args.way.config()
-        };
+        let config = Config { checked: args.checked, ..args.way.config() };
         let endpoint = Endpoint::new(&device, config).map_err(fails("begin streams"))?;
         Ok(Self { device, endpoint, is_client: args.basics.is_client(), in_place: args.in_place })
     }

@@ -3,7 +3,7 @@
 use super::{Link, Lying};
 use crate::endpoint::tcp::Outbox;
 use crate::error::Setup;
-use crate::pool::Pool;
+use crate::pool::{Chunk, Pool};
 use crate::protocol::{Arrival, Fate, Header, Hello, Received, Slot, Violation};
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -31,26 +31,61 @@ impl Link {
     /// may come to carry this link.
     pub fn lend(&mut self, pool: &Pool, pair: &mut PreparedQueuePair, count: usize) -> Result<(), Setup> {
         let first = self.unposted.len().saturating_sub(count);
-        self.lent = self.unposted.split_off(first);
-        for slot in &self.lent {
-            let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { continue };
+        let slots = self.unposted.split_off(first);
+        let posted = slots.iter().try_for_each(|slot| {
+            let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { return Ok(()) };
             let scatter = [pool.sge(chunk, 0..self.config.chunk_bytes as usize)?];
-            pair.post_recv(&RecvRequest { wr_id: slot.0.into(), scatter: &scatter })?;
-        }
-        Ok(())
+            pair.post_recv(&RecvRequest { wr_id: slot.0.into(), scatter: &scatter })
+        });
+        self.lent.push((pair.qpn(), slots));
+        Ok(posted?)
     }
 
     /// That queue pair is gone, and carried nothing. Returns how many of its completions had come.
     #[must_use]
-    pub fn take_back(&mut self) -> u64 {
-        self.unposted.append(&mut self.lent);
-        self.early.drain(..).len() as u64
+    pub fn take_back(&mut self, qpn: u32) -> u64 {
+        let slots = self.lent_to(qpn);
+        self.unposted.extend(slots);
+        self.take_early(qpn).len() as u64
+    }
+
+    /// The receives that are posted to this queue pair, which carries the link or is gone.
+    fn lent_to(&mut self, qpn: u32) -> Vec<Slot> {
+        let at = self.lent.iter().position(|(to, _)| *to == qpn);
+        at.map(|at| self.lent.swap_remove(at).1).unwrap_or_default()
+    }
+
+    /// What this queue pair has completed before it carried the link.
+    fn take_early(&mut self, qpn: u32) -> Vec<Completion> {
+        self.early.extract_if(.., |done| done.qpn == qpn).collect()
+    }
+
+    /// Gives all memory back but for what the program has, and for the receives that are posted to
+    /// queue pairs which may have come to carry it: returns those, by queue pair. Its own queue
+    /// pair goes first: what that has posted is not used any more.
+    pub fn release(&mut self, pool: &mut Pool) -> Vec<(u32, Vec<Chunk>)> {
+        if let Carrier::Tcp(out, _) = core::mem::replace(&mut self.carrier, Carrier::None) {
+            out.finish();
+        }
+        self.sends.clear(pool);
+        let slots = core::mem::take(&mut self.slots);
+        let lent = core::mem::take(&mut self.lent);
+        for (slot, chunk) in (0..).map(Slot).zip(slots.iter().copied()) {
+            let is_lent = lent.iter().any(|(_, slots)| slots.contains(&slot));
+            if self.blocks.has_own(slot) && !is_lent {
+                pool.give(chunk);
+            }
+        }
+        self.blocks.clear(pool);
+        let chunk_of = |slot: Slot| slots.get(slot.0 as usize).copied();
+        lent.into_iter().map(|(qpn, lent)| (qpn, lent.into_iter().filter_map(chunk_of).collect())).collect()
     }
 
     /// The connection is there.
     pub fn connected(&mut self, pool: &mut Pool, pair: QueuePair, peer: &Hello) {
         self.protocol.meet(peer);
-        self.lent.clear();
+        // They are posted to the carrier now.
+        let _ = self.lent_to(pair.qpn());
         self.begin(pool, Carrier::Pair(Box::new(pair)));
     }
 
@@ -101,14 +136,18 @@ impl Link {
         if !matches!(self.carrier, Carrier::None) {
             self.suspend(pool);
         }
-        let is_pair = matches!(carrier, Carrier::Pair(_));
-        if is_pair {
-            self.lent.clear();
+        let qpn = match &carrier {
+            Carrier::Pair(pair) => Some(pair.qpn()),
+            Carrier::None | Carrier::Tcp(..) => None,
+        };
+        if let Some(qpn) = qpn {
+            // They are posted to the carrier now.
+            let _ = self.lent_to(qpn);
         }
-        self.protocol.resume(!is_pair);
+        self.protocol.resume(qpn.is_none());
         self.begin(pool, carrier);
-        if is_pair {
-            let early = core::mem::take(&mut self.early);
+        if let Some(qpn) = qpn {
+            let early = self.take_early(qpn);
             early.iter().for_each(|done| self.complete(pool, done));
         }
     }
@@ -137,7 +176,8 @@ impl Link {
         }
         self.blocks.suspend(pool);
         let slots = (0..self.config.posted()).map(Slot);
-        let is_free = |slot: &Slot| !self.protocol.is_in_use(*slot) && !self.lent.contains(slot);
+        let is_lent = |slot: &Slot| self.lent.iter().any(|(_, lent)| lent.contains(slot));
+        let is_free = |slot: &Slot| !self.protocol.is_in_use(*slot) && !is_lent(slot);
         self.unposted = slots.filter(is_free).collect();
     }
 

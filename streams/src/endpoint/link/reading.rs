@@ -56,7 +56,9 @@ impl Link {
     pub fn borrow(&mut self, pool: &mut Pool) -> Option<io::Result<Borrowed>> {
         if let Some(piece) = self.protocol.borrow() {
             self.carried.read += piece.len as u64;
-            self.carried.read_in_place += piece.len as u64;
+            if !self.is_by_tcp() {
+                self.carried.read_in_place += piece.len as u64;
+            }
             let lent = self.lend_piece(pool, piece);
             // Of the receives that are left, more may be news to the peer now.
             self.pump(pool);

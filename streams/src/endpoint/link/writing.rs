@@ -30,7 +30,9 @@ impl Link {
                 return self.protocol.violate(Violation::Taken);
             };
             let parts = [IoSlice::new(&bytes)];
-            if !matches!(self.send(pool, &parts, 0, (room, room), true), Ok(sent) if sent > 0) {
+            let sent = self.send(pool, &parts, 0, (room, room), true);
+            if !matches!(sent, Ok(1..)) {
+                self.hungry = sent.is_ok();
                 return;
             }
         }
@@ -121,7 +123,9 @@ impl Link {
         }
         let (small, large) = (self.config.chunk_bytes, self.config.block_bytes);
         let is_long = large > small && len.saturating_add(Header::BYTES) > small as usize;
-        let is_useful = self.config.write_from < usize::MAX || self.protocol.may_offer();
+        let never = usize::MAX;
+        let is_useful =
+            self.config.write_from < never || self.config.read_from < never && self.protocol.may_offer();
         let block = if is_long && is_useful { pool.take_of(Size::Large).ok() } else { None };
         let (taken, most) = match block {
             Some(block) => (Ok(block), large),
@@ -162,8 +166,9 @@ impl Link {
         };
         pool.hold(chunk);
         let placed = Placed { chunk, header, offset, len };
-        // If it fails, so does the stream: the next call says why.
-        let _ = self.post_bytes(pool, &placed, way, || crc32c::crc32c(bytes));
+        if let Err(error) = self.post_bytes(pool, &placed, way, || crc32c::crc32c(bytes)) {
+            return Some(Err(error.into()));
+        }
         filled.skip(len);
         self.carried.written += len as u64;
         self.carried.written_in_place += len as u64;
@@ -224,8 +229,11 @@ impl Link {
                 let fits = left.min(most) + Header::BYTES <= self.config.chunk_bytes as usize;
                 Some((Way::Write, most, if fits { Size::Small } else { Size::Large }))
             }
-            None if self.protocol.was_granted() && self.sends.bytes_under_way() >= AHEAD * block => None,
-            None => Some((Way::Send, max, Size::Small)),
+            None => {
+                let ahead = AHEAD * block.max(self.config.chunk_bytes as usize);
+                let waits = self.protocol.was_granted() && self.sends.bytes_under_way() >= ahead;
+                (!waits).then_some((Way::Send, max, Size::Small))
+            }
         }
     }
 
