@@ -7,7 +7,7 @@ use crate::memory::Mapped;
 use crate::queue::WcStatus;
 use icrc::Kernel;
 use wire::emit::ICRC_LEN;
-use wire::{Bth, Fields, Layout, Opcode, Template, WireMode, bth};
+use wire::{Bth, Fields, Head, Layout, Opcode, Template, WireMode, bth};
 
 /// What a packet carries behind its headers.
 pub(super) trait Body {
@@ -101,4 +101,21 @@ impl QpIdentity {
     pub const fn bth(&self, mode: WireMode, opcode: Opcode) -> Bth {
         Bth { pkey: self.pkey, dest_qp: self.dest_qpn, ..Bth::new(mode, opcode) }
     }
+}
+
+/// Writes a packet whose headers behind the link's are in registers to the start of `frame` and
+/// returns its length; `None` if it does not fit, and nothing is written.
+#[inline(always)]
+pub(super) fn build_behind(
+    head: Head,
+    template: &Template,
+    payload: &Mapped<'_>,
+    frame: &mut [u8],
+) -> Option<usize> {
+    let l3 = template.l3_offset();
+    let end = l3 + head.len + payload.len().next_multiple_of(4) + ICRC_LEN;
+    let frame = frame.get_mut(..end)?;
+    payload.emit(Kernel::detected(), head, &mut frame[l3..]);
+    template.emit_link(frame);
+    Some(end)
 }

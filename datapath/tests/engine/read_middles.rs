@@ -12,7 +12,7 @@ use icrc::Kernel;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::ops::Range;
-use wire::{Opcode, Pmtu};
+use wire::{Meta, Opcode, Packet, Pmtu, Ssn, Ssnw};
 
 /// Bytes of the region for each READ: of the longest one, and some that nothing may be written to.
 const PLACE: usize = 4096 + 512;
@@ -186,6 +186,38 @@ proptest! {
     fn they_have_the_effect_that_they_have_verified_first(plan in plan()) {
         check(&plan);
     }
+}
+
+/// Position, request and slot are right in each packet, also of those that are sent in a run.
+#[test]
+fn each_packet_of_a_response_says_where_it_belongs() {
+    let reads = [4000, 256, 2048, 300].map(|len| Read { len, split: false });
+    let scene = scene(Pmtu::B256, &reads, WriteOrder::empty());
+    let is_response = |frame: &&Vec<u8>| is_answer(frame[OPCODE]) && frame[OPCODE] != Opcode::RcAck as u8;
+    let frames = scene.frames.iter().filter(is_response).map(|frame| {
+        let packet = Packet::parse(&frame[OPCODE..]).expect("a packet");
+        (packet.opcode(), packet.psn(), packet.meta().expect("a META"), packet.ssnw().expect("an SSNW"))
+    });
+    let mut frames = frames.peekable();
+    let mut psn = frames.peek().expect("an answer").1;
+    let first_msn = frames.peek().expect("an answer").2.msn;
+    for (number, read) in (0_u32..).zip(reads) {
+        let packets = read.len.div_ceil(256);
+        for index in 0..packets {
+            let expected = match (index, index + 1 == packets) {
+                (0, true) => Opcode::RcReadResponseOnly,
+                (0, false) => Opcode::RcReadResponseFirst,
+                (_, false) => Opcode::RcReadResponseMiddle,
+                (_, true) => Opcode::RcReadResponseLast,
+            };
+            let (opcode, at, meta, ssnw) = frames.next().expect("a packet more");
+            assert_eq!((opcode, at), (expected, psn), "READ {number}, packet {index}");
+            let msn = first_msn.add(number);
+            assert_eq!((meta, ssnw), (Meta::of(msn, index), Ssnw::of(index, Ssn::new(number))));
+            psn = psn.next();
+        }
+    }
+    assert_eq!(frames.next(), None);
 }
 
 /// The opcode, the flags and the pad, and each byte behind them, of each packet of a response.

@@ -92,10 +92,11 @@ fn the_commonest_packets_are_written_at_once_as_they_are_piece_by_piece() {
         ttl: 64,
     };
     let template = Template::new(&flow).unwrap();
+    use Opcode::RcReadResponseMiddle;
     use Opcode::{RcSendFirst, RcSendLast, RcSendMiddle, RcSendOnly};
     use Opcode::{RcWriteFirst, RcWriteLast, RcWriteMiddle, RcWriteOnly};
     let writes = [RcWriteFirst, RcWriteMiddle, RcWriteLast, RcWriteOnly];
-    let sends = [RcSendFirst, RcSendMiddle, RcSendLast, RcSendOnly];
+    let sends = [RcSendFirst, RcSendMiddle, RcSendLast, RcSendOnly, RcReadResponseMiddle];
     for opcode in writes.into_iter().chain(sends) {
         let mut runner = TestRunner::new(Config::with_cases(32));
         let outcome = runner.run(&repr_of(WireMode::Srnic, opcode), |repr| {

@@ -4,6 +4,7 @@
 mod acknowledge;
 mod early;
 mod emission;
+mod middles;
 mod read;
 mod read_acked;
 mod recovery;

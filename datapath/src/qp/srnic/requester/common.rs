@@ -7,11 +7,11 @@
 
 use crate::memory::Mapped;
 use crate::qp::context::entry_of;
+use crate::qp::packet::build_behind;
 use crate::qp::requester::{Grant, opcode_at};
 use crate::qp::send_stream::Stop;
 use crate::qp::{Qp, QpIdentity, Qpc, TxSlots, Units};
 use crate::queue::{CommonWqe, SendOpcode};
-use icrc::Kernel;
 use wire::emit::ICRC_LEN;
 use wire::{Bth, Head, Meta, Msn, Psn, Reth, Ssn, Ssnw, Template, WireMode, bth};
 
@@ -113,7 +113,7 @@ pub(super) fn emit<T: TxSlots>(
     // registers.
     let loopback = qpc.id.loopback;
     let frame = slots.slot(loopback).ok_or(Stop::PortFull)?;
-    let Some(len) = build(&qpc.template, head, payload, frame) else {
+    let Some(len) = build_behind(head, &qpc.template, payload, frame) else {
         slots.cancel(loopback);
         return Ok(false);
     };
@@ -151,16 +151,4 @@ fn head(
     } else {
         template.head_of_send(body, &bth, &meta, &ssnw)
     }
-}
-
-/// Writes the packet to the start of `frame` and returns its length; `None` if it does not fit, and
-/// nothing is written.
-#[inline(always)]
-fn build(template: &Template, head: Head, payload: &Mapped<'_>, frame: &mut [u8]) -> Option<usize> {
-    let l3 = template.l3_offset();
-    let end = l3 + head.len + payload.len().next_multiple_of(4) + ICRC_LEN;
-    let frame = frame.get_mut(..end)?;
-    payload.emit(Kernel::detected(), head, &mut frame[l3..]);
-    template.emit_link(frame);
-    Some(end)
 }

@@ -1,6 +1,7 @@
 //! One turn of a response stream: probes, then the RetryQ, then responses not yet sent; it is
 //! scheduled like the requests.
 
+use super::middles::send_middles;
 use super::refuse::refuse;
 use super::responses::{Response, Responses};
 use crate::counters::{QpCounters, count};
@@ -55,6 +56,14 @@ pub(in crate::qp) fn transmit_responses<T: TxSlots>(
     }
 }
 
+/// A packet that was sent.
+struct Sent {
+    /// Bytes of its payload.
+    payload: usize,
+    /// Its response goes on with one that is not the last.
+    before_middle: bool,
+}
+
 /// The responses of a queue pair, in their turn.
 struct ResponseSource<'a, T> {
     qpc: &'a mut Qpc,
@@ -93,9 +102,9 @@ impl<T: TxSlots> PacketSource for ResponseSource<'_, T> {
             return Ok(None);
         }
         match (self.send(psn, true), self.revoked) {
-            (Ok(payload), _) => {
+            (Ok(sent), _) => {
                 count!(self.units, self, tx_retransmits);
-                Ok(Some(payload))
+                Ok(Some(sent.payload))
             }
             (Err(Stop::Failed), _) if !self.responses.missed => Ok(None),
             (Err(Stop::Failed), Some(Revoked { request_psn, .. })) if !self.refuses => {
@@ -130,26 +139,32 @@ impl<T: TxSlots> ResponseSource<'_, T> {
         {
             let tx = &self.responses.tx;
             let ack_req = tx.must_ask(self.responses.empties() || tx.closes_gate());
-            let payload = self.send(tx.nxt(), ack_req)?;
+            let sent = self.send(tx.nxt(), ack_req)?;
             self.responses.tx.send_new_asking(ack_req, self.units.now);
             self.units.counters.tx_responses += 1;
-            grant.bytes = grant.bytes.saturating_sub(payload);
+            grant.bytes = grant.bytes.saturating_sub(sent.payload);
             grant.packets -= 1;
+            if sent.before_middle {
+                send_middles(self.qpc, self.responses, self.units, self.slots, grant)?;
+            }
         }
         Ok(())
     }
 
-    /// Builds one packet in a frame of the port's and sends it. Returns the bytes of its payload.
-    fn send(&mut self, psn: Psn, ack_req: bool) -> Result<usize, Stop> {
+    /// Builds one packet in a frame of the port's and sends it.
+    fn send(&mut self, psn: Psn, ack_req: bool) -> Result<Sent, Stop> {
         let Some((rslot, response)) = self.responses.find(psn) else {
             debug_assert!(false, "a PSN that is sent belongs to a response");
-            return Ok(0);
+            return Ok(Sent { payload: 0, before_middle: false });
         };
         let packet = packet_of(self.qpc, rslot, response, psn, ack_req);
         let memory = &self.units.memory;
         let loopback = self.qpc.id.loopback;
         match self.slots.emit(loopback, |frame| packet.write(WireMode::Srnic, memory, frame)) {
-            Ok(()) => Ok(packet.payload_len()),
+            Ok(()) => {
+                let before_middle = packet.index + 2 < packet.packets;
+                Ok(Sent { payload: packet.payload_len(), before_middle })
+            }
             Err(NotSent::PortFull) => Err(Stop::PortFull),
             Err(NotSent::Failed(_)) => {
                 self.revoked = Some(Revoked { start: response.start, request_psn: response.request_psn });
