@@ -276,11 +276,11 @@ impl Pending {
         own: &Hello,
         moves: Option<Move>,
     ) -> Result<(PreparedQueuePair, Self), Setup> {
-        let mut state = service.lock();
-        let id = state.add_link(own, moves)?;
+        let (id, prepared) = service.call(|state| -> Result<_, Setup> {
+            let id = state.add_link(own, moves)?;
+            Ok((id, state.prepare(id, usize::MAX)))
+        })?;
         let mut pending = Self { service: Arc::clone(service), id: Some(id), qpn: None };
-        let prepared = state.prepare(id, usize::MAX);
-        drop(state);
         let pair = prepared?;
         pending.qpn = Some(pair.qpn());
         Ok((pair, pending))

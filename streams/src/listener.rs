@@ -237,9 +237,10 @@ impl Door {
     }
 
     fn prepare_next(&self, peer: &Hello) -> Result<(PreparedQueuePair, Coming), Setup> {
-        let mut state = self.service.lock();
-        let id = state.by_token(&peer.token).ok_or(Setup::Gone)?;
-        let pair = state.prepare(id, GREETINGS)?;
+        let (id, pair) = self.service.call(|state| -> Result<_, Setup> {
+            let id = state.by_token(&peer.token).ok_or(Setup::Gone)?;
+            Ok((id, state.prepare(id, GREETINGS)?))
+        })?;
         let qpn = pair.qpn();
         Ok((pair, Coming::Next(Returning { service: Arc::clone(&self.service), id, qpn, is_done: false })))
     }

@@ -116,6 +116,8 @@ pub struct Pool {
     shared: FxHashMap<Chunk, u32>,
     memory: usize,
     registrations: u64,
+    /// A chunk came back since somebody asked last.
+    freed: bool,
 }
 
 impl Pool {
@@ -131,6 +133,7 @@ impl Pool {
             shared: FxHashMap::default(),
             memory: 0,
             registrations: 0,
+            freed: false,
         }
     }
 
@@ -160,6 +163,11 @@ impl Pool {
     /// Bytes that are registered.
     pub const fn memory(&self) -> usize {
         self.memory
+    }
+
+    /// Returns `true` if a chunk came back since the last call.
+    pub const fn take_freed(&mut self) -> bool {
+        core::mem::replace(&mut self.freed, false)
     }
 
     /// Returns `true` if there is no small chunk and can be none before one comes back.
@@ -277,6 +285,7 @@ impl Pool {
         let at = chunk.slab as usize;
         let Some(Some(slab)) = self.slabs.get_mut(at) else { return };
         slab.free.push(chunk.index);
+        self.freed = true;
         let (size, free) = (slab.size, slab.free.len());
         self.shelf_mut(size).note(at, free);
     }

@@ -63,10 +63,9 @@ impl Inner {
             0 => None,
             nanos => Instant::now().checked_add(Duration::from_nanos(nanos)),
         };
-        let result = self.service.wait(end, on, |state| match state.link(self.id) {
-            Some((link, pool)) => call(link, pool),
-            None => Some(Err(gone())),
-        });
+        let result = self
+            .service
+            .wait(end, on, |state| state.with_link(self.id, &mut call).unwrap_or_else(|| Some(Err(gone()))));
         result.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -81,8 +80,7 @@ impl Inner {
     ) -> Poll<io::Result<T>> {
         self.service.call(|state| {
             state.process();
-            let Some((link, pool)) = state.link(self.id) else { return Poll::Ready(Err(gone())) };
-            let result = call(link, pool);
+            let result = state.with_link(self.id, call).unwrap_or_else(|| Some(Err(gone())));
             if result.is_none() {
                 state.wake_task(on(self.id), waker);
             }

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::thread::{scope, spawn};
 use std::time::Duration;
 use support::{LIMIT, Numbers, Two, bytes, small};
-use verbs_api::Driver;
+use verbs_api::{Device, Driver};
 
 /// The error of streams inside of one of I/O.
 fn inside(error: &std::io::Error) -> Option<Error> {
@@ -119,6 +119,20 @@ fn without_memory_for_blocks_bytes_come_all_the_same() {
     });
     assert!(two.endpoints[0].stats().sent(Way::Read) > 0);
     assert_eq!(poor.stats().sent(Way::Send), poor.stats().sent.iter().sum::<u64>());
+}
+
+/// Where all windows of the device are in use, bytes are sent that would be offered or written.
+#[test]
+fn without_windows_bytes_come_all_the_same() {
+    let endpoints = [0, 1].map(|_| {
+        let device = Device::builder().driver(Driver::THREAD).max_mrs(4);
+        let device = device.open("sim:streams-no-windows").expect("a device");
+        Endpoint::new(&device, Config { read_from: 1, ..small() }).expect("an endpoint")
+    });
+    let two = Two { endpoints };
+    both_ways(&two, 100_000, 12);
+    let stats = two.endpoints[0].stats();
+    assert!(stats.sent(Way::Send) > 0 && stats.sent(Way::Read) > 0, "{:?}", stats.sent);
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn go_back(shared: &Shared, device: &Device, id: u64, own: &Hello, to: SocketAdd
     if !device.link_up() {
         return Err(io::ErrorKind::NetworkDown.into());
     }
-    let pair = shared.lock().prepare(id, GREETINGS)?;
+    let pair = shared.call(|state| state.prepare(id, GREETINGS))?;
     let qpn = pair.qpn();
     let hello = own.to_bytes();
     let connecting = Connector::new().private_data(&hello).connect(pair, to);

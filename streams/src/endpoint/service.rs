@@ -98,6 +98,7 @@ impl Shared {
 
 /// Lets go of the lock, and wakes whom that was held for.
 fn wake_without(mut state: MutexGuard<'_, State>) {
+    state.feed();
     let wakers = core::mem::take(&mut state.wakers);
     drop(state);
     wakers.into_iter().for_each(core::task::Waker::wake);

@@ -176,7 +176,7 @@ impl State {
         let mut pair = pair.build()?;
         if let Err(error) = link.lend(&self.pool, &mut pair, count) {
             // Nothing has completed on one that nobody knows.
-            let _ = link.take_back(pair.qpn());
+            let _ = link.take_back(&self.pool, pair.qpn());
             return Err(error);
         }
         self.by_qpn.insert(pair.qpn(), id);
@@ -185,9 +185,11 @@ impl State {
 
     /// A queue pair that was prepared for this link is gone.
     pub fn unprepare(&mut self, id: u64, qpn: u32) {
-        self.by_qpn.remove(&qpn);
+        if self.by_qpn.get(&qpn) == Some(&id) {
+            self.by_qpn.remove(&qpn);
+        }
         match self.links.get_mut(&id) {
-            Some(link) => self.stale += link.take_back(qpn),
+            Some(link) => self.stale += link.take_back(&self.pool, qpn),
             None => self.give_orphans(qpn),
         }
     }
@@ -285,10 +287,21 @@ impl State {
             Some(link) => link.give_back(&mut self.pool, slot, chunk),
             None => self.pool.give(chunk),
         }
-        if self.links.get(&id).is_some_and(Link::has_ended) {
+        if self.links.get(&id).is_some_and(|link| link.has_ended() || link.is_hungry()) {
             self.settle(id);
+            self.reap_one(id);
         }
         self.feed();
+    }
+
+    /// A call of a stream; `None` if its connection is gone.
+    pub fn with_link<T>(&mut self, id: u64, call: impl FnOnce(&mut Link, &mut Pool) -> T) -> Option<T> {
+        let link = self.links.get_mut(&id)?;
+        let result = call(link, &mut self.pool);
+        if link.is_hungry() {
+            self.starved.insert(id);
+        }
+        Some(result)
     }
 
     /// Has the task woken when something has happened to what it waits for.
@@ -298,16 +311,16 @@ impl State {
         match on {
             On::Read(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.readers.add(waker);
+                    link.readers.add(waker, &mut self.wakers);
                 }
             }
             On::Write(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.writers.add(waker);
+                    link.writers.add(waker, &mut self.wakers);
                     self.note_hunger(id);
                 }
             }
-            On::Empty => self.leavers.add(waker),
+            On::Empty => self.leavers.add(waker, &mut self.wakers),
         }
     }
 
@@ -316,16 +329,16 @@ impl State {
         match on {
             On::Read(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.readers.add(waker);
+                    link.readers.add(waker, &mut self.wakers);
                 }
             }
             On::Write(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.writers.add(waker);
+                    link.writers.add(waker, &mut self.wakers);
                     self.note_hunger(id);
                 }
             }
-            On::Empty => self.leavers.add(waker),
+            On::Empty => self.leavers.add(waker, &mut self.wakers),
         }
     }
 
@@ -344,16 +357,17 @@ impl State {
         }
     }
 
-    /// There may be memory for those that wait for it.
-    fn feed(&mut self) {
+    /// There may be memory for those that wait for it, if some came back.
+    pub fn feed(&mut self) {
+        if self.starved.is_empty() || !self.pool.take_freed() {
+            return;
+        }
         for id in core::mem::take(&mut self.starved) {
             let Some(link) = self.links.get_mut(&id) else { continue };
             self.wakers.extend(link.writers.take());
             if link.is_hungry() {
                 link.pump(&mut self.pool);
-                if link.is_hungry() {
-                    self.starved.insert(id);
-                }
+                self.settle(id);
             }
         }
     }
@@ -363,7 +377,9 @@ impl State {
         if let Some(mut link) = self.links.remove(&id) {
             self.past = self.past.plus(&link.carried);
             self.by_qpn.retain(|_, of| *of != id);
-            self.orphans.extend(link.release(&mut self.pool));
+            for (qpn, chunks) in link.release(&mut self.pool) {
+                self.orphans.entry(qpn).or_default().extend(chunks);
+            }
             self.feed();
         }
         if self.links.is_empty() {

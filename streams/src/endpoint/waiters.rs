@@ -16,16 +16,25 @@ pub enum On {
     Empty,
 }
 
+/// Who may wait for one thing at once without being woken for nothing. A task whose future was
+/// dropped stays until then.
+const MOST: usize = 64;
+
 /// Who waits for one thing: any tasks and threads.
 #[derive(Default)]
 pub struct Waiters(Vec<Waker>);
 
 impl Waiters {
-    /// A task or a thread more.
-    pub fn add(&mut self, waker: &Waker) {
-        if !self.0.iter().any(|known| known.will_wake(waker)) {
-            self.0.push(waker.clone());
+    /// A task or a thread more. Where there are too many, those before go to `wakers` and look
+    /// again.
+    pub fn add(&mut self, waker: &Waker, wakers: &mut Vec<Waker>) {
+        if self.0.iter().any(|known| known.will_wake(waker)) {
+            return;
         }
+        if self.0.len() >= MOST {
+            wakers.append(&mut self.0);
+        }
+        self.0.push(waker.clone());
     }
 
     /// All of them, who wait no more.
@@ -57,11 +66,11 @@ mod tests {
 
     #[test]
     fn who_waits_is_there_once_and_is_woken() {
-        let mut waiters = Waiters::default();
-        waiters.add(&thread_waker());
-        waiters.add(&thread_waker());
+        let (mut waiters, mut woken) = (Waiters::default(), Vec::new());
+        waiters.add(&thread_waker(), &mut woken);
+        waiters.add(&thread_waker(), &mut woken);
         let other = thread::spawn(thread_waker).join().expect("no panic");
-        waiters.add(&other);
+        waiters.add(&other, &mut woken);
         let wakers: Vec<Waker> = waiters.take().collect();
         assert_eq!(wakers.len(), 2);
         wakers.into_iter().for_each(Waker::wake);

@@ -202,8 +202,10 @@ impl Template {
         (self.l3_offset() + ip + raw::UDP) as u8
     }
 
+    /// Returns `true` if it is of IPv6.
     #[inline]
-    fn is_v6(&self) -> bool {
+    #[must_use]
+    pub fn is_v6(&self) -> bool {
         self.shape & V6 != 0
     }
 

@@ -4,7 +4,7 @@ use super::{Link, Lying};
 use crate::endpoint::tcp::Outbox;
 use crate::error::Setup;
 use crate::pool::{Chunk, Pool};
-use crate::protocol::{Arrival, Fate, Header, Hello, Received, Slot, Violation};
+use crate::protocol::{Arrival, EXTRA_RECEIVES, Fate, Header, Hello, Received, Slot, Violation};
 use core::net::SocketAddr;
 use std::sync::Arc;
 use verbs_api::{Completion, PreparedQueuePair, QueuePair, RecvRequest};
@@ -30,7 +30,10 @@ impl Link {
     /// Posts `count` of the receives that are free to a queue pair that is not connected yet, and
     /// may come to carry this link.
     pub fn lend(&mut self, pool: &Pool, pair: &mut PreparedQueuePair, count: usize) -> Result<(), Setup> {
-        let first = self.unposted.len().saturating_sub(count);
+        // On TCP those beside the counted ones are for messages that need no credit.
+        let kept = if self.generation > 0 { EXTRA_RECEIVES as usize } else { 0 };
+        let count = count.min(self.unposted.len().saturating_sub(kept));
+        let first = self.unposted.len() - count;
         let slots = self.unposted.split_off(first);
         let posted = slots.iter().try_for_each(|slot| {
             let Some(chunk) = self.slots.get(slot.0 as usize).copied() else { return Ok(()) };
@@ -43,9 +46,10 @@ impl Link {
 
     /// That queue pair is gone, and carried nothing. Returns how many of its completions had come.
     #[must_use]
-    pub fn take_back(&mut self, qpn: u32) -> u64 {
-        let slots = self.lent_to(qpn);
-        self.unposted.extend(slots);
+    pub fn take_back(&mut self, pool: &Pool, qpn: u32) -> u64 {
+        for slot in self.lent_to(qpn) {
+            self.post(pool, slot);
+        }
         self.take_early(qpn).len() as u64
     }
 

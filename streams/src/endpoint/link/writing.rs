@@ -32,7 +32,8 @@ impl Link {
             let parts = [IoSlice::new(&bytes)];
             let sent = self.send(pool, &parts, 0, (room, room), true);
             if !matches!(sent, Ok(1..)) {
-                self.hungry = sent.is_ok();
+                // Of a queue pair that has failed completions tell.
+                self.hungry = true;
                 return;
             }
         }
@@ -112,7 +113,11 @@ impl Link {
             return Err(error.into());
         }
         let placed = Placed { chunk, header: None, offset, len: bytes.len };
-        self.post_bytes(pool, &placed, way, || bytes.crc())
+        let sent = self.post_bytes(pool, placed, way, || bytes.crc())?;
+        if sent == 0 {
+            pool.give(chunk);
+        }
+        Ok(sent)
     }
 
     /// Memory to write at most `len` bytes in place; `None` if there is none yet. It comes back by
@@ -154,7 +159,7 @@ impl Link {
         }
         let (way, most, _) = self.way(filled.bytes().len(), max)?;
         let bytes = &filled.bytes()[..most.min(filled.bytes().len())];
-        let (len, (chunk, offset)) = (bytes.len(), filled.place()?);
+        let (chunk, offset) = filled.place()?;
         // Before the first bytes there is room for a header; before others lie those.
         let header = match way {
             Way::Send | Way::Write if offset > Header::BYTES => match pool.take() {
@@ -165,27 +170,41 @@ impl Link {
             Way::Send | Way::Write | Way::Read => None,
         };
         pool.hold(chunk);
-        let placed = Placed { chunk, header, offset, len };
-        if let Err(error) = self.post_bytes(pool, &placed, way, || crc32c::crc32c(bytes)) {
-            return Some(Err(error.into()));
-        }
+        let placed = Placed { chunk, header, offset, len: bytes.len() };
+        let len = match self.post_bytes(pool, placed, way, || crc32c::crc32c(bytes)) {
+            Ok(0) => {
+                pool.give(chunk);
+                return None;
+            }
+            Ok(len) => len,
+            Err(error) => return Some(Err(error.into())),
+        };
         filled.skip(len);
         self.carried.written += len as u64;
         self.carried.written_in_place += len as u64;
         Some(Ok(()))
     }
 
-    /// Sends bytes from where they lie. The memory is the link's from now on, even if it fails.
+    /// Sends bytes from where they lie, and returns how many. The memory is the link's from now on,
+    /// even if it fails, but not if none were sent: then there is no memory for a header.
     fn post_bytes(
         &mut self,
         pool: &mut Pool,
-        placed: &Placed,
-        way: Way,
+        mut placed: Placed,
+        mut way: Way,
         crc: impl FnOnce() -> u32,
     ) -> Result<usize, Setup> {
-        let posted = match way {
-            Way::Send | Way::Write => self.post_data(pool, placed, way, crc),
-            Way::Read => self.post_offer(pool, placed),
+        let offered = if way == Way::Read { Some(self.post_offer(pool, &placed)) } else { None };
+        let posted = match offered {
+            // All windows are in use. What would be offered has no checksum, so that a part may go.
+            Some(Err(verbs_api::Error::Register(_))) => {
+                let (Ok(max @ 1..), Ok(header)) = (self.room(), pool.take()) else { return Ok(0) };
+                way = Way::Send;
+                placed = Placed { header: Some(header), len: placed.len.min(max), ..placed };
+                self.post_data(pool, &placed, way, crc)
+            }
+            Some(posted) => posted,
+            None => self.post_data(pool, &placed, way, crc),
         };
         // Of a queue pair that has failed, and that another carrier may follow, completions tell:
         // the bytes are kept.
@@ -249,7 +268,7 @@ impl Link {
         // It goes back when the message completes, or the link goes.
         self.sends.push(Sent::Data { chunk, header, offset, len });
         let length = u32::try_from(len).unwrap_or(u32::MAX);
-        let place = header.map_or((chunk, offset - Header::BYTES), |header| (header, 0));
+        let place = header.map_or_else(|| (chunk, offset - Header::BYTES), |header| (header, 0));
         let (whole, parts);
         let data = SendData::Gather(match header {
             None => {
@@ -274,7 +293,7 @@ impl Link {
         self.post_message(request)
     }
 
-    /// Offers bytes.
+    /// Offers bytes. If there is no window ([`verbs_api::Error::Register`]) nothing is done.
     fn post_offer(&mut self, pool: &Pool, placed: &Placed) -> Result<(), verbs_api::Error> {
         let Placed { chunk, offset, len, .. } = *placed;
         let shown = match self.carrier.pair() {
@@ -283,6 +302,7 @@ impl Link {
         };
         let (window, descriptor) = match shown {
             Ok(shown) => shown,
+            Err(error @ verbs_api::Error::Register(_)) => return Err(error),
             Err(error) => {
                 self.sends.push(Sent::Data { chunk, header: None, offset, len });
                 let _ = self.protocol.offer(u32::try_from(len).unwrap_or(u32::MAX));

@@ -27,6 +27,10 @@ pub(super) fn send_middles<T: TxSlots>(
     };
     let first = next.steps_from(start);
     let Source::Memory { va, rkey, .. } = source else { return Ok(()) };
+    if qpc.template.is_v6() {
+        // Its headers are longer than a block.
+        return Ok(());
+    }
     if first == 0 || first + 1 >= packets {
         return Ok(());
     }
