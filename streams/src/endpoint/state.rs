@@ -308,23 +308,10 @@ impl State {
     #[cfg(feature = "tokio")]
     pub fn wake_task(&mut self, on: On, waker: &Waker) {
         self.has_tasks = true;
-        match on {
-            On::Read(id) => {
-                if let Some(link) = self.links.get_mut(&id) {
-                    link.readers.add(waker, &mut self.wakers);
-                }
-            }
-            On::Write(id) => {
-                if let Some(link) = self.links.get_mut(&id) {
-                    link.writers.add(waker, &mut self.wakers);
-                    self.note_hunger(id);
-                }
-            }
-            On::Empty => self.leavers.add(waker, &mut self.wakers),
-        }
+        self.wait(on, waker);
     }
 
-    /// Has the thread woken when something has happened to what it waits for.
+    /// Has whoever waits woken when something has happened to what it waits for.
     pub fn wait(&mut self, on: On, waker: &Waker) {
         match on {
             On::Read(id) => {

@@ -24,6 +24,14 @@ impl Carrier {
             Self::None | Self::Tcp(..) => None,
         }
     }
+
+    /// The number of its queue pair.
+    fn qpn(&self) -> Option<u32> {
+        match self {
+            Self::Pair(pair) => Some(pair.qpn()),
+            Self::None | Self::Tcp(..) => None,
+        }
+    }
 }
 
 impl Link {
@@ -53,6 +61,11 @@ impl Link {
         self.take_early(qpn).len() as u64
     }
 
+    /// Returns `true` if this receive is posted to a queue pair which may come to carry the link.
+    fn is_lent(&self, slot: Slot) -> bool {
+        self.lent.iter().any(|(_, lent)| lent.contains(&slot))
+    }
+
     /// The receives that are posted to this queue pair, which carries the link or is gone.
     fn lent_to(&mut self, qpn: u32) -> Vec<Slot> {
         let at = self.lent.iter().position(|(to, _)| *to == qpn);
@@ -73,14 +86,13 @@ impl Link {
         }
         self.sends.clear(pool);
         let slots = core::mem::take(&mut self.slots);
-        let lent = core::mem::take(&mut self.lent);
         for (slot, chunk) in (0..).map(Slot).zip(slots.iter().copied()) {
-            let is_lent = lent.iter().any(|(_, slots)| slots.contains(&slot));
-            if self.blocks.has_own(slot) && !is_lent {
+            if self.blocks.has_own(slot) && !self.is_lent(slot) {
                 pool.give(chunk);
             }
         }
         self.blocks.clear(pool);
+        let lent = core::mem::take(&mut self.lent);
         let chunk_of = |slot: Slot| slots.get(slot.0 as usize).copied();
         lent.into_iter().map(|(qpn, lent)| (qpn, lent.into_iter().filter_map(chunk_of).collect())).collect()
     }
@@ -129,10 +141,7 @@ impl Link {
 
     /// The number of its queue pair.
     pub fn qpn(&self) -> Option<u32> {
-        match &self.carrier {
-            Carrier::Pair(pair) => Some(pair.qpn()),
-            Carrier::None | Carrier::Tcp(..) => None,
-        }
+        self.carrier.qpn()
     }
 
     /// Another carrier is there, and the peer knows what it is for.
@@ -140,10 +149,7 @@ impl Link {
         if !matches!(self.carrier, Carrier::None) {
             self.suspend(pool);
         }
-        let qpn = match &carrier {
-            Carrier::Pair(pair) => Some(pair.qpn()),
-            Carrier::None | Carrier::Tcp(..) => None,
-        };
+        let qpn = carrier.qpn();
         if let Some(qpn) = qpn {
             // They are posted to the carrier now.
             let _ = self.lent_to(qpn);
@@ -180,8 +186,7 @@ impl Link {
         }
         self.blocks.suspend(pool);
         let slots = (0..self.config.posted()).map(Slot);
-        let is_lent = |slot: &Slot| self.lent.iter().any(|(_, lent)| lent.contains(slot));
-        let is_free = |slot: &Slot| !self.protocol.is_in_use(*slot) && !is_lent(slot);
+        let is_free = |slot: &Slot| !self.protocol.is_in_use(*slot) && !self.is_lent(*slot);
         self.unposted = slots.filter(is_free).collect();
     }
 
