@@ -1,6 +1,7 @@
 //! `cargo xtask bench streams`: byte streams by the size of a write; and, with `--lossy`, programs
 //! of others through the tunnel over a path that loses packets.
 
+mod cell;
 mod lossy;
 mod path;
 mod programs;
