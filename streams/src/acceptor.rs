@@ -2,8 +2,9 @@
 //! streams that come by another carrier whether the program accepts or not.
 
 use crate::endpoint::moving::{self, Move};
-use crate::endpoint::tcp;
+use crate::endpoint::{Waiters, tcp};
 use crate::listener::Door;
+use crate::protocol::Hello;
 use crate::stream::Stream;
 use core::net::SocketAddr;
 #[cfg(feature = "tokio")]
@@ -22,12 +23,24 @@ use std::time::Instant;
 const LOOK: Duration = Duration::from_millis(5);
 /// Streams that wait to be accepted at most; others are turned away.
 const BACKLOG: usize = 1024;
+/// How long a peer may take to say hello.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Peers that have not said hello at most; for one more the first of them is turned away.
+const GUESTS: usize = 256;
 
 /// Streams that wait to be accepted, and who waits for them.
 #[derive(Default)]
 struct Queue {
     streams: VecDeque<io::Result<Stream>>,
-    waker: Option<Waker>,
+    waiters: Waiters,
+}
+
+/// A peer that has come by TCP and has not said all of its hello.
+struct Guest {
+    socket: TcpStream,
+    from: SocketAddr,
+    greeting: tcp::Greeting,
+    until: Instant,
 }
 
 #[derive(Default)]
@@ -42,18 +55,18 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, stream: io::Result<Stream>) {
+    /// One more, or what stood in its way; gives back what there is no room for.
+    fn push(&self, stream: io::Result<Stream>) -> Result<(), io::Result<Stream>> {
         let mut queue = self.lock();
         if queue.streams.len() == BACKLOG {
-            return;
+            return Err(stream);
         }
         queue.streams.push_back(stream);
-        let waker = queue.waker.take();
+        let wakers: Vec<Waker> = queue.waiters.take().collect();
         drop(queue);
         self.changed.notify_one();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wakers.into_iter().for_each(Waker::wake);
+        Ok(())
     }
 }
 
@@ -101,13 +114,14 @@ impl Acceptor {
     #[cfg(feature = "tokio")]
     pub fn poll(&self, waker: &Waker) -> Poll<io::Result<Stream>> {
         let mut queue = self.shared.lock();
-        match queue.streams.pop_front() {
-            Some(stream) => Poll::Ready(stream),
-            None => {
-                queue.waker = Some(waker.clone());
-                Poll::Pending
-            }
+        if let Some(stream) = queue.streams.pop_front() {
+            return Poll::Ready(stream);
         }
+        let mut others = Vec::new();
+        queue.waiters.add(waker, &mut others);
+        drop(queue);
+        others.into_iter().for_each(Waker::wake);
+        Poll::Pending
     }
 }
 
@@ -121,38 +135,80 @@ impl Drop for Acceptor {
     }
 }
 
-fn serve(shared: &Arc<Shared>, door: &Arc<Door>, listener: &TcpListener) {
+fn serve(shared: &Shared, door: &Door, listener: &TcpListener) {
+    let mut guests = VecDeque::new();
     while !shared.stopping.load(Ordering::Relaxed) {
         match door.accept_within(LOOK) {
-            Ok(Some(stream)) => shared.push(Ok(stream)),
+            Ok(Some(stream)) => take_in(shared, door, Ok(stream)),
             Ok(None) => {}
-            Err(error) => shared.push(Err(error)),
+            Err(error) => take_in(shared, door, Err(error)),
         }
         // Nobody is there, or who was there is gone again.
         while let Ok((socket, from)) = listener.accept() {
-            let (shared, door) = (Arc::clone(shared), Arc::clone(door));
-            // A peer may take its time to say hello.
-            let greets = move || match greet(&door, socket, from) {
-                Ok(Some(stream)) => shared.push(Ok(stream)),
-                Ok(None) => {}
+            if guests.len() == GUESTS {
+                guests.pop_front();
+                door.service.lock().reject();
+            }
+            match Guest::new(socket, from) {
+                Ok(guest) => guests.push_back(guest),
                 Err(_) => door.service.lock().reject(),
-            };
-            let _ = thread::Builder::new().name("srnic-greet".to_owned()).spawn(greets);
+            }
+        }
+        for _ in 0..guests.len() {
+            let Some(mut guest) = guests.pop_front() else { break };
+            match guest.hear() {
+                Ok(Some(peer)) => match greet(door, guest, &peer) {
+                    Ok(Some(stream)) => take_in(shared, door, Ok(stream)),
+                    Ok(None) => {}
+                    Err(_) => door.service.lock().reject(),
+                },
+                Ok(None) => guests.push_back(guest),
+                Err(_) => door.service.lock().reject(),
+            }
         }
     }
 }
 
-/// Hears what a peer wants: a new stream, or to go on with one.
-fn greet(door: &Door, mut socket: TcpStream, from: SocketAddr) -> io::Result<Option<Stream>> {
+/// Has a stream, or what stood in its way, wait to be accepted.
+fn take_in(shared: &Shared, door: &Door, stream: io::Result<Stream>) {
+    if let Err(stream) = shared.push(stream) {
+        door.service.lock().reject();
+        drop(stream);
+    }
+}
+
+impl Guest {
+    fn new(socket: TcpStream, from: SocketAddr) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let until = Instant::now() + PATIENCE;
+        Ok(Self { socket, from, greeting: tcp::Greeting::default(), until })
+    }
+
+    /// Its hello, if all of it is there.
+    fn hear(&mut self) -> io::Result<Option<Hello>> {
+        loop {
+            match self.greeting.read(&mut self.socket) {
+                Ok(None) => {}
+                Ok(hello) => return Ok(hello),
+                Err(error) if tcp::is_early(&error) && Instant::now() < self.until => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Does what a peer wants: a new stream, or to go on with one.
+fn greet(door: &Door, guest: Guest, peer: &Hello) -> io::Result<Option<Stream>> {
+    let Guest { mut socket, from, .. } = guest;
     socket.set_nonblocking(false)?;
     socket.set_nodelay(true)?;
-    let peer = tcp::read_hello(&mut socket)?;
     let service = &door.service;
     let own = moving::hello(service.config(), peer.token, peer.features.resumes);
     if !peer.features.resumes {
+        // There is room for it: it is the first that is written.
         socket.write_all(&own.to_bytes())?;
         let moves = Move::new(peer.token, None);
-        return Stream::by_tcp(service, (&own, &peer), moves, (socket, from)).map(Some);
+        return Stream::by_tcp(service, (&own, peer), moves, (socket, from)).map(Some);
     }
     let found = service.lock().by_token(&peer.token);
     let id = found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;

@@ -11,10 +11,10 @@ mod state;
 pub(crate) mod tcp;
 mod waiters;
 
-pub(crate) use attempt::{Attempt, RDMA_FIRST, unless_absent};
+pub(crate) use attempt::{Attempt, unless_absent};
 pub(crate) use link::Borrowed;
 pub(crate) use service::Service;
-pub(crate) use waiters::On;
+pub(crate) use waiters::{On, Waiters};
 
 use crate::config::Config;
 use crate::error::Setup;
@@ -174,6 +174,8 @@ impl Endpoint {
     }
 
     /// Connects by RDMA, by TCP, or by what works, and waits `limit` at most.
+    /// [`Transport::Auto`] tries RDMA for a second, or for half of `limit` if that is less, and
+    /// TCP for the rest.
     ///
     /// # Errors
     /// As [`connect`](Self::connect), and those of TCP.
@@ -182,8 +184,8 @@ impl Endpoint {
             Ok(targets) => self.attempt(targets, limit)?,
             Err(rdma) => return self.connect(rdma, limit),
         };
-        if let Some((rdma, moves)) = attempt.by_rdma() {
-            let made = self.connect_by_rdma(rdma, &attempt.own, Some(moves), limit.min(RDMA_FIRST));
+        if let Some((rdma, moves, limit)) = attempt.by_rdma() {
+            let made = self.connect_by_rdma(rdma, &attempt.own, Some(moves), limit);
             if let Some(made) = unless_absent(made) {
                 return made;
             }

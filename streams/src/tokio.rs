@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::endpoint::moving::Move;
-use crate::endpoint::{Attempt, Endpoint, Pending, RDMA_FIRST, Transport, unless_absent};
+use crate::endpoint::{Attempt, Endpoint, Pending, Transport, unless_absent};
 use crate::error::Setup;
 use crate::listener::Listener;
 use crate::protocol::Hello;
@@ -193,8 +193,7 @@ impl Endpoint {
             Ok(targets) => self.attempt(targets, limit)?,
             Err(rdma) => return self.connect_async(rdma, limit).await,
         };
-        if let Some((rdma, moves)) = attempt.by_rdma() {
-            let limit = limit.min(RDMA_FIRST);
+        if let Some((rdma, moves, limit)) = attempt.by_rdma() {
             let made = self.connect_by_rdma_async(rdma, &attempt.own, Some(moves), limit).await;
             if let Some(made) = unless_absent(made) {
                 return made;

@@ -11,8 +11,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How long RDMA is tried before TCP is.
-pub const RDMA_FIRST: Duration = Duration::from_secs(1);
+/// How long RDMA is tried before TCP is, but for no more than half of the time that there is.
+const RDMA_FIRST: Duration = Duration::from_secs(1);
 /// How long TCP is tried at least.
 const TCP_MIN: Duration = Duration::from_millis(1);
 
@@ -21,23 +21,24 @@ pub struct Attempt {
     service: Arc<Service>,
     pub own: Hello,
     targets: Targets,
+    limit: Duration,
     end: Instant,
 }
 
 impl Attempt {
     pub fn new(service: &Arc<Service>, own: Hello, targets: Targets, limit: Duration) -> Self {
-        Self { service: Arc::clone(service), own, targets, end: Instant::now() + limit }
+        Self { service: Arc::clone(service), own, targets, limit, end: Instant::now() + limit }
     }
 
-    /// Whom RDMA is to connect to, if that is to be tried.
-    pub fn by_rdma(&self) -> Option<(SocketAddr, Move)> {
+    /// Whom RDMA is to connect to, and in what time, if that is to be tried.
+    pub fn by_rdma(&self) -> Option<(SocketAddr, Move, Duration)> {
         let rdma = self.targets.rdma?;
-        Some((rdma, Move::new(self.own.token, Some(self.targets))))
+        Some((rdma, Move::new(self.own.token, Some(self.targets)), RDMA_FIRST.min(self.limit / 2)))
     }
 
     /// Connects by TCP in the time that is left.
     pub fn by_tcp(&self) -> io::Result<Stream> {
-        let Self { service, own, targets, end } = self;
+        let Self { service, own, targets, end, .. } = self;
         let left = end.saturating_duration_since(Instant::now()).max(TCP_MIN);
         let (socket, peer) = tcp::connect(targets.tcp, own, left)?;
         let moves = Move::new(own.token, Some(*targets));

@@ -61,20 +61,18 @@ impl Move {
     }
 }
 
-/// How many streams have moved in the present interval.
-pub struct Budget {
-    begun: Instant,
-    moved: usize,
-}
+/// When streams have moved, in the interval that ends now.
+#[derive(Default)]
+struct Budget(Vec<Instant>);
 
 impl Budget {
     fn take(&mut self, now: Instant, config: &Config, streams: usize) -> bool {
-        if now.duration_since(self.begun) >= config.move_interval {
-            (self.begun, self.moved) = (now, 0);
-        }
+        self.0.retain(|moved| now.duration_since(*moved) < config.move_interval);
         let most = (streams * config.move_percent as usize / 100).max(1);
-        let may = self.moved < most;
-        self.moved += usize::from(may);
+        let may = self.0.len() < most;
+        if may {
+            self.0.push(now);
+        }
         may
     }
 }
@@ -87,7 +85,7 @@ enum Job {
 
 /// Sees to the streams of an endpoint that may go on over another carrier, until it stops.
 pub fn keep(shared: &Arc<Shared>, device: &Device, config: &Config) {
-    let mut budget = Budget { begun: Instant::now(), moved: 0 };
+    let mut budget = Budget::default();
     while let Some(jobs) = shared.call(|state| (!state.stopping).then(|| due(state, config, &mut budget))) {
         for (id, token, job) in jobs {
             let (shared, device, config) = (Arc::clone(shared), device.clone(), *config);
@@ -220,4 +218,26 @@ fn go_back(shared: &Shared, device: &Device, id: u64, own: &Hello, to: SocketAdd
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_interval_has_more_moves_than_its_part_of_the_streams() {
+        let config =
+            Config { move_percent: 25, move_interval: Duration::from_millis(100), ..Config::default() };
+        let (mut budget, begun) = (Budget::default(), Instant::now());
+        let mut moved = Vec::new();
+        for at in (0..1000).map(Duration::from_millis) {
+            // All come at the end of an interval, and then again and again.
+            if at >= Duration::from_millis(99) && budget.take(begun + at, &config, 8) {
+                moved.push(at);
+            }
+        }
+        assert!(moved.windows(3).all(|three| three[2] - three[0] >= config.move_interval), "{moved:?}");
+        assert_eq!(moved.len(), 19, "two of eight in each interval");
+        assert!(Budget::default().take(begun, &config, 1), "one may always move");
+    }
 }

@@ -8,9 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-
-/// How long a peer may take to say hello.
-const PATIENCE: Duration = Duration::from_secs(5);
+use std::time::Instant;
 
 /// What is to be written, and by whom.
 struct Queue {
@@ -96,20 +94,55 @@ pub fn read_message(socket: &mut impl Read, max: usize) -> io::Result<([u8; Head
     Ok((header, payload))
 }
 
-/// Connects, says hello, and hears the peer's.
+/// Connects, says hello, and hears the peer's, in this time.
 pub fn connect(to: SocketAddr, own: &Hello, limit: Duration) -> io::Result<(TcpStream, Hello)> {
+    let end = Instant::now() + limit;
     let mut socket = TcpStream::connect_timeout(&to, limit)?;
     socket.set_nodelay(true)?;
     socket.write_all(&own.to_bytes())?;
-    let peer = read_hello(&mut socket)?;
-    Ok((socket, peer))
+    let mut greeting = Greeting::default();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        match greeting.read(&mut socket) {
+            Ok(Some(peer)) => {
+                socket.set_read_timeout(None)?;
+                return Ok((socket, peer));
+            }
+            Ok(None) => {}
+            Err(error) if is_early(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
-/// What who connects says first.
-pub fn read_hello(socket: &mut TcpStream) -> io::Result<Hello> {
-    let mut bytes = [0; Hello::BYTES];
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.read_exact(&mut bytes)?;
-    socket.set_read_timeout(None)?;
-    Hello::from_bytes(&bytes).map_err(|error: HelloError| io::Error::new(io::ErrorKind::InvalidData, error))
+/// Nothing has come yet, but may.
+pub fn is_early(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// What a peer has said of its hello.
+#[derive(Default)]
+pub struct Greeting {
+    bytes: [u8; Hello::BYTES],
+    len: usize,
+}
+
+impl Greeting {
+    /// Reads once; the hello, if that was its end.
+    pub fn read(&mut self, socket: &mut impl Read) -> io::Result<Option<Hello>> {
+        let read = socket.read(&mut self.bytes[self.len..])?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.len += read;
+        if self.len < Hello::BYTES {
+            return Ok(None);
+        }
+        let hello = Hello::from_bytes(&self.bytes);
+        hello.map(Some).map_err(|error: HelloError| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
 }
