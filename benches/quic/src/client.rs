@@ -60,18 +60,21 @@ async fn bandwidth(args: &ClientArgs, to: &mut SendStream, from: &mut RecvStream
 async fn latency(args: &ClientArgs, to: &mut SendStream, from: &mut RecvStream) -> Outcome<Value> {
     let (message, mut back) = (vec![0x5A; args.size as usize], vec![0; args.size as usize]);
     let mut nanos = Histogram::<u64>::new(3)?;
-    for round in 0..WARM_UP + args.iters {
+    let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut round = 0;
+    while round <= WARM_UP || end.map_or(round < WARM_UP + args.iters, |end| Instant::now() < end) {
         let begun = Instant::now();
         to.write_all(&message).await?;
         from.read_exact(&mut back).await?;
         if round >= WARM_UP {
             nanos.record(u64::try_from(begun.elapsed().as_nanos())?)?;
         }
+        round += 1;
     }
     to.finish()?;
     // The server has read the end: what closes the connection would overtake it.
     while from.read(&mut back).await?.is_some() {}
     let half = |quantile: f64| nanos.value_at_quantile(quantile) as f64 / 2000.0;
-    let bytes = args.iters * u64::from(args.size);
+    let bytes = (round - WARM_UP) * u64::from(args.size);
     Ok(json!({ "bytes": bytes, "lat_us": { "p50": half(0.5), "p99": half(0.99) } }))
 }

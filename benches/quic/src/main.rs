@@ -70,7 +70,7 @@ struct ClientArgs {
     /// Messages; with --seconds as many as fit
     #[arg(short = 'n', long, default_value_t = 1000)]
     iters: u64,
-    /// Sends for so long
+    /// Measures for so long
     #[arg(long, conflicts_with = "iters")]
     seconds: Option<u64>,
     /// Measures half a round trip instead of bandwidth

@@ -1,5 +1,5 @@
-//! `cargo xtask bench streams`: byte streams by the size of a write; and, with `--lossy`, programs
-//! of others through the tunnel over a path that loses packets.
+//! `cargo xtask bench streams`: byte streams by the size of a write; and, with `--lossy`, streams
+//! and programs of others through the tunnel over a path that loses packets.
 
 mod cell;
 mod lossy;
@@ -8,6 +8,7 @@ mod programs;
 mod quic;
 mod sizes;
 mod thresholds;
+mod trips;
 
 use clap::Args;
 
@@ -18,8 +19,9 @@ use crate::error::Result;
 #[derive(Args)]
 #[group(id = "streams")]
 pub struct Options {
-    /// Instead: iperf3, Redis, rsync and a web server through `srnic tunnel`, beside kernel TCP and
-    /// QUIC, over a path that loses 1 % and takes half a millisecond each way (as root)
+    /// Instead: streams, and iperf3, Redis, rsync and a web server through `srnic tunnel`, beside
+    /// kernel TCP and QUIC, over a path that loses 1 % and takes half a millisecond each way (as
+    /// root)
     #[arg(long)]
     lossy: bool,
     #[command(flatten)]

@@ -1,19 +1,22 @@
-//! `cargo xtask bench streams --lossy`: what TCP programs get through `srnic tunnel` on a path that
-//! loses packets, beside kernel TCP and QUIC on that path, and all of them without loss.
+//! `cargo xtask bench streams --lossy`: what streams get on a path that loses packets, and TCP
+//! programs through `srnic tunnel`, beside kernel TCP and QUIC on that path, and all of them without
+//! loss.
 
 use std::fs;
 
 use serde_json::{Map, Value, json};
 
-use super::path::{KERNEL, Kind, Path, Trouble};
+use super::path::{Kind, Path, Trouble};
 use super::programs::{self, Program, Way};
-use super::quic::{Ends, Quic, What};
+use super::quic::{Quic, What};
+use super::trips::Trips;
 use crate::bench::chart::{self, Panel};
 use crate::bench::claim::{self, Claim, Limit};
 use crate::bench::samples::median;
 use crate::bench::{Bench, table};
 use crate::error::{Error, Result};
 use crate::setup;
+use crate::tools::number;
 
 /// What the path does to frames.
 const TROUBLE: Trouble = Trouble { loss_percent: 1, delay_us: 500 };
@@ -28,6 +31,10 @@ const KINDS: [Kind; 6] = [
 ];
 /// Where the programs run.
 const PROGRAMS_AT: usize = 0;
+/// Where round trips are measured: up to there.
+const TRIPS_BEFORE: usize = 2;
+/// Bytes of a write to a stream and to QUIC.
+const WRITE: u32 = 64 << 10;
 
 /// What carries the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,14 +42,17 @@ enum Carrier {
     /// Kernel TCP with this congestion control.
     Tcp(&'static str),
     Tunnel,
+    /// A stream of ours.
+    Stream,
     /// QUIC with this congestion control.
     Quic(&'static str),
 }
 
-const CARRIERS: [(Carrier, &str); 5] = [
+const CARRIERS: [(Carrier, &str); 6] = [
     (Carrier::Tcp(CUBIC), "kernel TCP, cubic"),
     (Carrier::Tcp(BBR), "kernel TCP, bbr"),
     (Carrier::Tunnel, "srnic tunnel"),
+    (Carrier::Stream, "srnic stream"),
     (Carrier::Quic(CUBIC), "QUIC (quinn), cubic"),
     (Carrier::Quic(BBR), "QUIC (quinn), bbr"),
 ];
@@ -73,12 +83,17 @@ pub fn run(bench: &Bench<'_>, quic: &Quic) -> Result<()> {
         println!("this kernel has no bbr: its column stays empty");
     }
     let mut rows: Vec<Row> = vec![Row::default(); KINDS.len()];
+    let mut trips = vec![Trips::default(); TRIPS_BEFORE];
     let mut programs: Vec<Pair> = vec![Pair::default(); Program::ALL.len()];
     let rounds = bench.rounds([1, 3], |round| {
         for (at, kind) in KINDS.iter().enumerate() {
             let dir = bench.scratch.subdirectory()?;
             let path = Path::new(bench, &dir, *kind, round)?;
             measure(bench, quic, &path, *kind, &mut rows[at])?;
+            if let Some(trips) = trips.get_mut(at) {
+                trips.measure(bench, quic, &path, has_bbr())?;
+                eprintln!("  {}, round trips", kind.name());
+            }
             if at == PROGRAMS_AT {
                 run_programs(bench, &path, &mut programs)?;
             }
@@ -89,12 +104,15 @@ pub fn run(bench: &Bench<'_>, quic: &Quic) -> Result<()> {
     })?;
     let claims = claims(&rows);
     println!("{}\n", table_of(&rows));
+    for (kind, trips) in KINDS.iter().zip(&trips) {
+        println!("{}\n", trips.table(&kind.name()));
+    }
     println!("{}\n", table_of_programs(&programs));
     println!("{}\n\n{}", claim::table(&claims), bench.machine.line());
     let claims: Vec<Value> = claims.iter().map(Claim::to_json).collect();
     let details = json!({
         "rounds": rounds.done, "bbr": has_bbr(), "paths": paths_json(&rows),
-        "programs": programs_json(&programs), "claims": claims,
+        "trips": trips_json(&trips), "programs": programs_json(&programs), "claims": claims,
     });
     bench.write_json(&details, &Map::new())?;
     bench.write_svg(|path| draw(path, &rows))?;
@@ -113,15 +131,14 @@ fn measure(bench: &Bench<'_>, quic: &Quic, path: &Path<'_>, kind: Kind, row: &mu
             Carrier::Tcp(BBR) if !has_bbr() => continue,
             Carrier::Tcp(congestion) => programs::iperf3(path, &Way::Tcp, seconds, &["-C", congestion])?,
             Carrier::Tunnel => programs::iperf3(path, &Way::Tunnel, seconds, &[])?,
+            Carrier::Stream => {
+                let options = format!("-s {WRITE} -D {seconds}");
+                number(&path.over_rdma("stream-bw", &options)?, "bw_avg_gbps")?
+            }
             Carrier::Quic(congestion) => {
-                let ends = Ends {
-                    server: &|program| path.server(program),
-                    client: &|program| path.client(program),
-                    ip: KERNEL[1],
-                };
-                let both = format!("--mtu {} --congestion {congestion}", kind.mtu);
-                let amount = format!("-s 65536 --seconds {seconds}");
-                quic.run(path.dir, &ends, What::Bandwidth, &amount, [&both, &both])?
+                let amount = format!("-s {WRITE} --seconds {seconds}");
+                let result = path.over_quic(quic, What::Bandwidth, congestion, &amount)?;
+                number(&result, What::Bandwidth.figure())?
             }
         };
         eprintln!("  {}, {name}: {gbps:.3} Gb/s", kind.name());
@@ -212,6 +229,14 @@ fn paths_json(rows: &[Row]) -> Value {
     KINDS.iter().zip(rows).map(of).collect()
 }
 
+fn trips_json(trips: &[Trips]) -> Value {
+    KINDS
+        .iter()
+        .zip(trips)
+        .map(|(kind, trips)| json!({ "path": kind.name(), "sizes": trips.to_json() }))
+        .collect()
+}
+
 fn programs_json(programs: &[Pair]) -> Value {
     let of = |(program, [tcp, tunnel]): (&Program, &Pair)| {
         json!({
@@ -241,8 +266,9 @@ mod tests {
 
     #[test]
     fn what_is_claimed_depends_on_the_path() {
-        let row =
-            |tunnel: f64, bbr: Vec<f64>| -> Row { [vec![0.1; 3], bbr, vec![tunnel; 3], vec![], vec![]] };
+        let row = |tunnel: f64, bbr: Vec<f64>| -> Row {
+            [vec![0.1; 3], bbr, vec![tunnel; 3], vec![], vec![], vec![]]
+        };
         let rows = [
             row(1.1, vec![1.2; 3]),
             row(0.05, vec![]),

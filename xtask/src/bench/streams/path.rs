@@ -1,20 +1,29 @@
 //! A path that a kernel's TCP and our devices both can use: two hosts, each a network namespace
 //! with one interface, joined by `srnic switch`.
 
+use std::fs;
 use std::path::Path as File;
 use std::process::Command;
 
+use std::time::Duration;
+
+use serde_json::Value;
+
 use super::super::Bench;
-use crate::error::Result;
+use super::quic::{Ends, Quic, What};
+use crate::error::{Error, Result};
 use crate::netns::Netns;
-use crate::process::Process;
+use crate::process::{Process, watch};
 
 /// The kernel's addresses at the client and at the server.
 pub const KERNEL: [&str; 2] = ["10.8.0.1", "10.8.0.2"];
+const NETWORK: &str = "10.8.0.0/24";
 /// Those of our devices.
 const ENGINE: [&str; 2] = ["10.9.0.1", "10.9.0.2"];
 /// The port of a device that a tunnel's end accepts at.
 const ACCEPT: u16 = 7471;
+/// Longest run of a pair of tools.
+const LIMIT: Duration = Duration::from_secs(120);
 /// Interfaces of the hosts; those of the switch are called after them.
 const HOST: &str = "host";
 const SWITCH: [&str; 2] = ["left", "right"];
@@ -68,6 +77,7 @@ impl Kind {
 /// The path. Its processes end before its namespaces.
 pub struct Path<'a> {
     bench: &'a Bench<'a>,
+    kind: Kind,
     pub dir: &'a File,
     _switch: Process,
     hosts: [Netns; 2],
@@ -101,7 +111,7 @@ impl<'a> Path<'a> {
         command.arg("switch").args([kind.port(SWITCH[0], 2 * seed), kind.port(SWITCH[1], 2 * seed + 1)]);
         let mut switch = Process::start("switch", command, dir)?;
         switch.wait_for("switching ")?;
-        Ok(Self { bench, dir, _switch: switch, hosts, _middle: middle })
+        Ok(Self { bench, kind, dir, _switch: switch, hosts, _middle: middle })
     }
 
     /// A command that runs at the client.
@@ -112,6 +122,50 @@ impl<'a> Path<'a> {
     /// A command that runs at the server.
     pub fn server(&self, program: impl AsRef<File>) -> Command {
         self.hosts[1].command(program.as_ref())
+    }
+
+    /// Runs a tool of ours at both ends with these options, over their devices; its results.
+    pub fn over_rdma(&self, tool: &str, options: &str) -> Result<Value> {
+        let device = |side: usize| format!("{options} -d af_packet:{HOST},ip={}", ENGINE[side]);
+        self.tools(tool, [&device(0), &device(1)])
+    }
+
+    /// Runs a tool of ours at both ends with these options, over the kernel's TCP with this
+    /// congestion control; its results.
+    pub fn over_tcp(&self, tool: &str, congestion: &str, options: &str) -> Result<Value> {
+        for (host, ip) in self.hosts.iter().zip(KERNEL) {
+            // Only the first namespace may choose for all connections.
+            let route = format!("{NETWORK} dev {HOST} scope link src {ip} congctl {congestion}");
+            host.run(&format!("ip route change {route}"))?;
+        }
+        self.tools(tool, [options, options])
+    }
+
+    /// Runs a tool with these options of the client and of the server.
+    fn tools(&self, tool: &str, [client, server]: [&str; 2]) -> Result<Value> {
+        let program = self.bench.tools.program();
+        let mut command = self.server(&program);
+        command.arg(tool).args(server.split_whitespace()).args(["--bind", KERNEL[1]]);
+        let mut server = Process::start("tool-server", command, self.dir)?;
+        server.wait_for("waiting for a client")?;
+        let json = self.dir.join("tool.json");
+        let mut command = self.client(&program);
+        command.arg(tool).args(client.split_whitespace()).arg("--json").arg(&json).arg(KERNEL[1]);
+        let mut client = Process::start("tool-client", command, self.dir)?;
+        watch(&mut server, &mut client, LIMIT)?;
+        let text = fs::read_to_string(&json).map_err(|e| Error::io("read", &json, &e))?;
+        serde_json::from_str(&text).map_err(|e| Error(e.to_string()))
+    }
+
+    /// Runs QUIC's pair with this congestion control and amount of work; its results.
+    pub fn over_quic(&self, quic: &Quic, what: What, congestion: &str, amount: &str) -> Result<Value> {
+        let ends = Ends {
+            server: &|program| self.server(program),
+            client: &|program| self.client(program),
+            ip: KERNEL[1],
+        };
+        let both = format!("--mtu {} --congestion {congestion}", self.kind.mtu);
+        quic.run(self.dir, &ends, what, amount, [&both, &both])
     }
 
     /// A tunnel from a port of the client's to one of the server's.

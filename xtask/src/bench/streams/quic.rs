@@ -32,6 +32,16 @@ pub enum What {
     Latency,
 }
 
+impl What {
+    /// Where the result has it.
+    pub const fn figure(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "bw_avg_gbps",
+            Self::Latency => "lat_us/p50",
+        }
+    }
+}
+
 /// Where the two ends run.
 pub struct Ends<'a> {
     /// Starts the program at the server.
@@ -69,10 +79,11 @@ impl Quic {
         let dir = bench.scratch.subdirectory()?;
         let measured = self.run(&dir, &ends, what, &amount, [&options(0), &options(1)]);
         fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
-        measured
+        number(&measured?, what.figure())
     }
 
-    /// A pair, with these options of each side; what the client measured.
+    /// A pair, with these options of each side; what the client measured
+    /// ([`What::figure`] and others).
     pub fn run(
         &self,
         dir: &Path,
@@ -80,7 +91,7 @@ impl Quic {
         what: What,
         amount: &str,
         options: [&str; 2],
-    ) -> Result<f64> {
+    ) -> Result<Value> {
         let (cert, json) = (dir.join("quic.cert"), dir.join("quic.json"));
         let addr = format!("{}:{}", ends.ip, free_port()?);
         let mut command = (ends.server)(&self.program);
@@ -95,7 +106,6 @@ impl Quic {
         let mut client = Process::start("quic-client", command, dir)?;
         watch(&mut server, &mut client, LIMIT)?;
         let text = fs::read_to_string(&json).map_err(|e| Error::io("read", &json, &e))?;
-        let result: Value = serde_json::from_str(&text).map_err(|e| Error(e.to_string()))?;
-        number(&result, if what == What::Latency { "lat_us/p50" } else { "bw_avg_gbps" })
+        serde_json::from_str(&text).map_err(|e| Error(e.to_string()))
     }
 }
