@@ -118,7 +118,7 @@ impl Peer {
 }
 
 fn header(kind: Kind, length: u32) -> Header {
-    Header { kind, checked: false, length, position: 0, taken: 0, credit: 32, word: 0 }
+    Header { kind, checked: false, waited: false, length, position: 0, taken: 0, credit: 32, word: 0 }
 }
 
 fn message(header: Header, payload: &[u8]) -> Vec<u8> {

@@ -27,9 +27,6 @@ use watch::Watch;
 
 /// How long either side of a connection may take to be there.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Blocks that a connection grants its peer once it moves much: so many that a path of some
-/// milliseconds and gigabits a second is full, and none while it does not.
-const GRANTS: u32 = 16;
 /// How long a wait lasts until somebody looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -146,11 +143,11 @@ fn open(cli: &Cli) -> Result<Endpoint> {
     // Those that end have theirs for a while.
     let device = Device::builder().driver(Driver::THREAD).max_qps(2 * u32::from(cli.connections));
     let device = device.open_spec(&cli.device.clone().or_role(role)).map_err(Error::Verbs)?;
-    let sizes = Config { checked: cli.checked, grants: GRANTS, ..Config::default() };
+    let sizes = Config { checked: cli.checked, ..Config::default() };
     let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;
     // Blocks may have half of it, and one connection as many as it grants.
-    let most =
-        (2 * one * usize::from(cli.connections)).max(2 * 4 * GRANTS as usize * sizes.block_bytes as usize);
+    let most = (2 * one * usize::from(cli.connections))
+        .max(2 * 4 * sizes.grants_max as usize * sizes.block_bytes as usize);
     let config = Config { memory_max: most, ..sizes };
     Endpoint::new(&device, config).map_err(|source| Error::Streams { doing: "begin", source })
 }

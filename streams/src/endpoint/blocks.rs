@@ -139,6 +139,12 @@ impl Blocks {
         !self.free.is_empty() && many
     }
 
+    /// Returns `true` if no more than a quarter of the blocks wait for the program, or are its own.
+    pub fn are_mostly_read(&self) -> bool {
+        let idle = self.granted.len() + self.free.len();
+        4 * (self.made as usize).saturating_sub(idle) <= self.made as usize
+    }
+
     /// The descriptors of the next `max` blocks to be granted.
     pub fn next(&self, max: usize) -> Vec<Descriptor> {
         self.free.iter().take(max).map(|shown| shown.descriptor).collect()

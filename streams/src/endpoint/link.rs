@@ -19,6 +19,7 @@ use crate::protocol::{
     Arrival, Connection, Descriptor, End, Fate, Header, Hello, Message, Received, Slot, Violation,
 };
 use core::net::SocketAddr;
+use std::time::Instant;
 use verbs_api::{Completion, RecvRequest, RemoteAddr, SendData, SendRequest, WcOpcode, WcStatus};
 
 /// Work requests of messages have this number; those of receives have their slot's.
@@ -79,6 +80,10 @@ pub struct Link {
     blocks: Blocks,
     /// Blocks are to be granted, as soon as there are some.
     wants_blocks: bool,
+    /// So many.
+    grants: u32,
+    /// Since when the writer has waited for a grant.
+    waits_since: Option<Instant>,
     /// READs under way.
     fetching: u32,
     /// Windows that are being bound to blocks.
@@ -122,6 +127,8 @@ impl Link {
             sends: Sends::default(),
             blocks: Blocks::new(config.posted()),
             wants_blocks: false,
+            grants: config.grants,
+            waits_since: None,
             fetching: 0,
             showing: 0,
             hungry: false,
@@ -194,6 +201,7 @@ impl Link {
             // A chunk of ours is long enough. The header is looked at where no peer can change it.
             let _ = pool.read(chunk, 0, &mut header);
         }
+        let are_read = self.blocks.are_mostly_read();
         if arrival == Arrival::Sent {
             self.wants_blocks |= self.is_long(done.byte_len as usize);
         } else {
@@ -202,7 +210,12 @@ impl Link {
         let byte_len = done.byte_len as usize;
         let message = Lying { pool, chunk: chunk.unwrap_or(own) };
         let received = Received { slot, arrival, byte_len, header: &header, message: &message };
-        if self.protocol.receive(&received) == Fate::Repost {
+        let fate = self.protocol.receive(&received);
+        if self.protocol.take_waited() && are_read && self.blocks.count() >= self.grants {
+            self.grants = self.grants.saturating_mul(2).min(self.config.grants_max);
+            self.wants_blocks |= self.blocks.count() < self.grants;
+        }
+        if fate == Fate::Repost {
             self.blocks.vacate(slot, pool);
             self.post(pool, slot);
         }
@@ -306,7 +319,7 @@ impl Link {
     fn grant(&mut self, pool: &mut Pool) -> Result<(), verbs_api::Error> {
         let Some(pair) = self.carrier.pair() else { return Ok(()) };
         if self.wants_blocks && self.protocol.may_grant() {
-            let missing = self.config.grants.saturating_sub(self.blocks.count());
+            let missing = self.grants.saturating_sub(self.blocks.count());
             // The send queue has places for so many windows.
             let now = missing.min(self.config.grants.saturating_sub(self.showing));
             self.wants_blocks = now < missing;

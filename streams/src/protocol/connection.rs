@@ -108,6 +108,8 @@ pub struct Connection {
     unsure: bool,
     /// The peer is to tell what it holds.
     asks: bool,
+    /// The peer has waited long for a grant.
+    waited: bool,
     /// The program has dropped the stream: what comes is thrown away.
     dropped: bool,
     end: Option<End>,
@@ -128,6 +130,7 @@ impl Connection {
             carrier: Carrier::Up,
             unsure: false,
             asks: false,
+            waited: false,
             dropped: false,
             end: None,
         }
@@ -241,10 +244,15 @@ impl Connection {
         self.outgoing.was_granted()
     }
 
-    /// The header of a message that is written to the oldest [`grant`](Self::grant), otherwise as
-    /// [`data`](Self::data), and its immediate.
-    pub fn written(&mut self, len: u32, crc: impl FnOnce() -> u32) -> (Header, u32) {
-        (self.data(len, crc), self.outgoing.use_grant())
+    /// The header of a message that is written to the oldest [`grant`](Self::grant), for which this
+    /// end has `waited` long, otherwise as [`data`](Self::data), and its immediate.
+    pub fn written(&mut self, len: u32, waited: bool, crc: impl FnOnce() -> u32) -> (Header, u32) {
+        (Header { waited, ..self.data(len, crc) }, self.outgoing.use_grant())
+    }
+
+    /// Returns `true`, once, if the peer has waited long for a grant that it has used by now.
+    pub const fn take_waited(&mut self) -> bool {
+        core::mem::replace(&mut self.waited, false)
     }
 
     /// Returns `true` if bytes may be offered, as far as there is [`room`](Self::room): the peer
@@ -362,6 +370,7 @@ impl Connection {
         Header {
             kind,
             checked: false,
+            waited: false,
             length: 0,
             position: self.outgoing.position(),
             taken: self.incoming.held(),
@@ -425,6 +434,7 @@ impl Connection {
         let kept = if self.dropped { Fate::Repost } else { Fate::Kept };
         match header.kind {
             Kind::Data => {
+                self.waited |= header.waited;
                 self.incoming.take(slot, arrival, header.length, !self.dropped);
                 return Ok(kept);
             }

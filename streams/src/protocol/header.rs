@@ -6,6 +6,8 @@ use super::violation::Violation;
 pub const VERSION: u8 = 1;
 /// Flag: `word` is the CRC32C of the payload.
 const CHECKED: u16 = 1;
+/// Flag: the sender has waited for the grant that it writes to.
+const WAITED: u16 = 2;
 
 mod field {
     use core::ops::Range;
@@ -65,6 +67,9 @@ pub struct Header {
     pub kind: Kind,
     /// True if `word` is the CRC32C of the payload.
     pub checked: bool,
+    /// True if the sender has waited long for the grant that it writes to: more at once would have
+    /// been faster.
+    pub waited: bool,
     /// Bytes that follow the header.
     pub length: u32,
     /// Position in the stream of the first byte of the payload, or of the next byte to come.
@@ -87,7 +92,8 @@ impl Header {
         let mut bytes = [0; Self::BYTES];
         bytes[field::VERSION] = VERSION;
         bytes[field::KIND] = self.kind as u8;
-        bytes[field::FLAGS].copy_from_slice(&if self.checked { CHECKED } else { 0 }.to_le_bytes());
+        let flags = if self.checked { CHECKED } else { 0 } | if self.waited { WAITED } else { 0 };
+        bytes[field::FLAGS].copy_from_slice(&flags.to_le_bytes());
         bytes[field::LENGTH].copy_from_slice(&self.length.to_le_bytes());
         bytes[field::POSITION].copy_from_slice(&self.position.to_le_bytes());
         bytes[field::TAKEN].copy_from_slice(&self.taken.to_le_bytes());
@@ -105,12 +111,13 @@ impl Header {
             return Err(Violation::Version);
         }
         let flags = u16::from_le_bytes(array(&bytes[field::FLAGS]));
-        if flags & !CHECKED != 0 {
+        if flags & !(CHECKED | WAITED) != 0 {
             return Err(Violation::Flags);
         }
         Ok(Self {
             kind: Kind::from_code(bytes[field::KIND]).ok_or(Violation::Kind)?,
             checked: flags & CHECKED != 0,
+            waited: flags & WAITED != 0,
             length: u32::from_le_bytes(array(&bytes[field::LENGTH])),
             position: u64::from_le_bytes(array(&bytes[field::POSITION])),
             taken: u64::from_le_bytes(array(&bytes[field::TAKEN])),
@@ -135,6 +142,7 @@ mod tests {
         let header = Header {
             kind: Kind::Data,
             checked: true,
+            waited: true,
             length: 0x0102,
             position: 0x1112_1314_1516_1718,
             taken: 0x2122_2324_2526_2728,
@@ -142,7 +150,7 @@ mod tests {
             word: 0x4142_4344,
         };
         let bytes = [
-            1, 1, 1, 0, 0x02, 0x01, 0, 0, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x28, 0x27, 0x26,
+            1, 1, 3, 0, 0x02, 0x01, 0, 0, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x28, 0x27, 0x26,
             0x25, 0x24, 0x23, 0x22, 0x21, 0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41,
         ];
         assert_eq!(header.to_bytes(), bytes);
@@ -151,14 +159,22 @@ mod tests {
 
     #[test]
     fn what_no_header_has_is_refused() {
-        let good =
-            Header { kind: Kind::Fin, checked: false, length: 0, position: 0, taken: 0, credit: 0, word: 0 };
+        let good = Header {
+            kind: Kind::Fin,
+            checked: false,
+            waited: false,
+            length: 0,
+            position: 0,
+            taken: 0,
+            credit: 0,
+            word: 0,
+        };
         for (at, byte, violation) in [
             (0, 0, Violation::Version),
             (0, 2, Violation::Version),
             (1, 0, Violation::Kind),
             (1, 9, Violation::Kind),
-            (2, 2, Violation::Flags),
+            (2, 4, Violation::Flags),
             (3, 1, Violation::Flags),
         ] {
             let mut bytes = good.to_bytes();

@@ -170,6 +170,9 @@ impl Incoming {
         if let Arrival::Written(number) = arrival {
             return self.check_written(number, header, byte_len);
         }
+        if header.waited {
+            return Err(Violation::Flags);
+        }
         match header.kind {
             Kind::Data => self.check_data(header, byte_len, self.receive_bytes),
             Kind::Grant | Kind::Offer => self.check_named(header, byte_len),

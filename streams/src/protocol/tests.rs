@@ -186,7 +186,8 @@ fn what_was_not_announced_or_names_no_memory_closes_the_stream() {
         side.connection = Connection::new(&Hello { features, ..hello(4) }, false);
         side.connection.meet(&hello(4));
         let length = u32::try_from(count * Descriptor::BYTES).expect("small");
-        let header = Header { kind, checked: false, length, position: 0, taken: 0, credit: 4, word: 0 };
+        let header =
+            Header { kind, checked: false, waited: false, length, position: 0, taken: 0, credit: 4, word: 0 };
         let payload = Descriptor { addr: 0, rkey: 0, len }.to_bytes().repeat(count);
         assert!(side.arrive(Wire::Send(message(&header, &payload))) && side.look());
         assert_eq!(side.connection.end(), Some(End::Violation(violation)), "{kind:?}");
@@ -199,8 +200,16 @@ fn grants_without_end_close_the_stream() {
     let mut side = Side::new(40, false);
     side.connection.meet(&hello(4));
     let payload = Descriptor { addr: 0, rkey: 0, len: 64 }.to_bytes().repeat(2);
-    let header =
-        Header { kind: Kind::Grant, checked: false, length: 32, position: 0, taken: 0, credit: 4, word: 0 };
+    let header = Header {
+        kind: Kind::Grant,
+        checked: false,
+        waited: false,
+        length: 32,
+        position: 0,
+        taken: 0,
+        credit: 4,
+        word: 0,
+    };
     let mut count = 0;
     while side.connection.end().is_none() {
         assert!(side.arrive(Wire::Send(message(&header, &payload))) && side.look());
@@ -290,8 +299,16 @@ fn is_of(wire: &Wire, kind: Kind) -> bool {
 /// What an end cannot hold, or has given back, and a greeting that comes at the wrong time.
 #[test]
 fn a_greeting_that_cannot_be_closes_the_stream() {
-    let resume =
-        Header { kind: Kind::Resume, checked: false, length: 0, position: 0, taken: 0, credit: 4, word: 0 };
+    let resume = Header {
+        kind: Kind::Resume,
+        checked: false,
+        waited: false,
+        length: 0,
+        position: 0,
+        taken: 0,
+        credit: 4,
+        word: 0,
+    };
     let greeted = |header: &Header| {
         let mut pair = Pair::new([4, 4], false);
         for side in &mut pair.sides {

@@ -8,12 +8,17 @@ use crate::error::{Error, Setup};
 use crate::lent::{Filled, Lent};
 use crate::pool::{Chunk, Pool, Size};
 use crate::protocol::{Header, Room, Violation, WriteRefused};
+use core::time::Duration;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::time::Instant;
 use verbs_api::{Access, RemoteAddr, SendData, SendRequest};
 
 /// Blocks under way with which long messages rather wait for a grant than go by SEND.
 const AHEAD: usize = 2;
+/// How long a writer has waited for a grant if the peer is to know: longer than neighbours take to
+/// read a few blocks.
+const LONG: Duration = Duration::from_micros(200);
 
 impl Link {
     /// Sends again what the peer has not got over the carriers before.
@@ -234,7 +239,7 @@ impl Link {
 
     /// How the next of `left` bytes go, how many at most, and what memory they need. `None`: they
     /// wait for a grant, which may come before the path has carried what is under way.
-    fn way(&self, left: usize, max: usize) -> Option<(Way, usize, Size)> {
+    fn way(&mut self, left: usize, max: usize) -> Option<(Way, usize, Size)> {
         let block = self.config.block_bytes as usize;
         if left >= self.config.read_from && self.protocol.may_offer() {
             return Some((Way::Read, block, Size::Large));
@@ -251,6 +256,9 @@ impl Link {
             None => {
                 let ahead = AHEAD * block.max(self.config.chunk_bytes as usize);
                 let waits = self.protocol.was_granted() && self.sends.bytes_under_way() >= ahead;
+                if waits {
+                    self.waits_since.get_or_insert_with(Instant::now);
+                }
                 (!waits).then_some((Way::Send, max, Size::Small))
             }
         }
@@ -283,7 +291,8 @@ impl Link {
         let granted = self.protocol.grant().filter(|_| way == Way::Write);
         let (header, request) = match granted {
             Some(granted) => {
-                let (header, number) = self.protocol.written(length, crc);
+                let waited = self.waits_since.take().is_some_and(|since| since.elapsed() >= LONG);
+                let (header, number) = self.protocol.written(length, waited, crc);
                 let to = RemoteAddr { addr: granted.addr, rkey: granted.rkey };
                 (header, SendRequest::write(data, to).with_imm(number))
             }

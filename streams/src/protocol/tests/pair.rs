@@ -171,7 +171,9 @@ impl Side {
 
     pub fn write_to(&mut self, granted: Descriptor) {
         let payload = self.payload(granted.len as usize - Header::BYTES);
-        let (header, number) = self.connection.written(len_of(&payload), || crc32c::crc32c(&payload));
+        let (header, number) =
+            self.connection
+                .written(len_of(&payload), payload.len().is_multiple_of(2), || crc32c::crc32c(&payload));
         let block = usize::try_from(granted.addr).expect("a block");
         self.wire.push_back(Wire::Write(block, number, message(&header, &payload)));
     }
