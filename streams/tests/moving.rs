@@ -185,22 +185,27 @@ fn what_was_written_before_a_drop_arrives_by_tcp() {
     until(|| path.server.stats().streams + path.client.stats().streams == 0, "streams are left");
 }
 
-/// A stream whose peer has gone for good ends by an error, and so does one that may not move.
+/// A stream that may not move ends by an error when its path does, and so does one that finds
+/// nobody to go on with.
 #[test]
 fn who_cannot_go_on_is_told() {
-    let hole = "fault:hole=500ms-:";
-    let path = Path::new("stays", hole, small());
-    let (mut one, _other) = path.streams(Transport::Rdma(path.listener.local_addr()));
-    let error = one.read(&mut [0]).and_then(|_| one.write(&[0])).err();
-    let error = error.or_else(|| {
-        loop {
-            if let Err(error) = one.write(&[0; 4000]) {
-                break Some(error);
-            }
+    let free = TcpListener::bind(local()).and_then(|listener| listener.local_addr()).expect("a port");
+    scope(|threads| {
+        for may_move in [false, true] {
+            threads.spawn(move || {
+                let path = Path::new(&format!("stays-{may_move}"), "fault:hole=500ms-:", small());
+                let rdma = path.listener.local_addr();
+                let over = if may_move { Transport::Auto { rdma, tcp: free } } else { Transport::Rdma(rdma) };
+                let (mut one, _other) = path.streams(over);
+                let begun = Instant::now();
+                let error = one.read(&mut [0]).expect_err("the path has ended");
+                let inner = error.get_ref().and_then(|e| e.downcast_ref::<Error>()).copied();
+                assert!(matches!(inner, Some(Error::Failed(_) | Error::Disconnected)), "{inner:?}");
+                // It has looked for another carrier.
+                assert!(!may_move || begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+            });
         }
     });
-    let inner = error.and_then(|error| error.get_ref().and_then(|e| e.downcast_ref::<Error>()).copied());
-    assert!(matches!(inner, Some(Error::Failed(_) | Error::Disconnected)), "{inner:?}");
 }
 
 /// At most so many of a hundred streams go over in an interval; the others wait for theirs.

@@ -1,6 +1,6 @@
 //! `cargo xtask bench streams --lossy`: what streams get on a path that loses packets, and TCP
-//! programs through `srnic tunnel`, beside kernel TCP and QUIC on that path, and all of them without
-//! loss.
+//! programs through `srnic tunnel`, beside kernel TCP and QUIC on that path, and all of them
+//! without loss.
 
 use std::fs;
 
