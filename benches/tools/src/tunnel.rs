@@ -94,19 +94,37 @@ fn run(cli: &Cli) -> Result<()> {
     let source: Weak<Counters> = Arc::downgrade(&counters);
     endpoint.device().add_metrics(source);
     let open = Arc::new(Open::default());
-    let ended = take(cli, &endpoint, &end, &counters, &open);
+    let mut watch = Watch::new(cli.tcp.is_some());
+    let ended = take(cli, (&endpoint, &mut watch), &end, &counters, &open);
     // Nobody is accepted any more.
     drop(end);
-    if ended.is_ok() {
-        open.wait(Duration::from_secs(cli.drain));
-    }
+    let ended = ended.and_then(|()| drain(cli, (&endpoint, &mut watch), &open));
     open.reset();
     ended
 }
 
+/// Waits until all connections have ended, as long as that may take.
+fn drain(cli: &Cli, (endpoint, watch): (&Endpoint, &mut Watch), open: &Open) -> Result<()> {
+    let count = open.count();
+    if count > 0 {
+        program::say(format_args!("waits for {count} connections, {} s at most", cli.drain));
+    }
+    let end = Instant::now() + Duration::from_secs(cli.drain);
+    while open.count() > 0 && Instant::now() < end {
+        watch.look(endpoint)?;
+        open.wait(LOOK.min(end.saturating_duration_since(Instant::now())));
+    }
+    Ok(())
+}
+
 /// Takes connections until it is interrupted.
-fn take(cli: &Cli, endpoint: &Endpoint, end: &End, counters: &Arc<Counters>, open: &Arc<Open>) -> Result<()> {
-    let mut watch = Watch::new(cli.tcp.is_some());
+fn take(
+    cli: &Cli,
+    (endpoint, watch): (&Endpoint, &mut Watch),
+    end: &End,
+    counters: &Arc<Counters>,
+    open: &Arc<Open>,
+) -> Result<()> {
     while interrupt::check().is_ok() {
         watch.look(endpoint)?;
         if open.count() >= cli.connections.into() {
