@@ -161,8 +161,8 @@ fn end(cli: &Cli, endpoint: &Endpoint) -> Result<End> {
 
 fn open(cli: &Cli) -> Result<Endpoint> {
     let role = if cli.accept.is_some() { Role::Server } else { Role::Client };
-    // Those that end have theirs for a while.
-    let device = Device::builder().driver(Driver::THREAD).max_qps(2 * u32::from(cli.connections));
+    // Those that end have theirs for a while, and one is the connection manager's.
+    let device = Device::builder().driver(Driver::THREAD).max_qps(2 * u32::from(cli.connections) + 1);
     let device = device.open_spec(&cli.device.clone().or_role(role)).map_err(Error::Verbs)?;
     let sizes = Config { checked: cli.checked, grants: GRANTS, ..Config::default() };
     let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;

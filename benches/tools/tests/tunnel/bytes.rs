@@ -1,6 +1,7 @@
 //! Bytes come as they went, of as many connections at once as there may be.
 
 use crate::setup::{Tunnel, assert_reset, tell, told};
+use crate::support::{LIMIT, Place};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
@@ -128,5 +129,40 @@ fn more_connections_than_the_server_may_have_are_reset() {
     assert_eq!(told(&tunnel.place, "here")["tunnel_refused_total"], 1.0);
     tell(&mut server, &mut client);
     drop((client, server));
+    tunnel.end();
+}
+
+/// With an address of TCP somebody takes them in meanwhile, and they wait as long as they like, by
+/// TCP those that the device there has no queue pair for.
+#[test]
+fn more_connections_than_the_server_may_have_wait_where_there_is_tcp() {
+    let carriers = Place::new("tunnel-limit-carriers");
+    let by_tcp = format!("127.0.0.1:{}", carriers.port);
+    let options = ["--tcp", &by_tcp, "--connections", "1"];
+    let tunnel = Tunnel::with_each("tunnel-limit-tcp", [&options[..2], &options]);
+    let (mut client, mut server) = tunnel.programs();
+    tell(&mut client, &mut server);
+    let mut waiting: Vec<TcpStream> = (0..4).map(|_| tunnel.connect()).collect();
+    for (number, client) in (0..).zip(&mut waiting) {
+        client.write_all(&[number]).expect("written");
+    }
+    let end = Instant::now() + LIMIT;
+    while told(&tunnel.place, "here")["tunnel_sent_bytes_total"] < 8.0 {
+        assert!(Instant::now() < end, "nobody takes them in");
+    }
+    assert!(told(&tunnel.place, "there")["streams_rejected_total"] > 0.0);
+    assert_eq!(told(&tunnel.place, "there")["tunnel_connections_total"], 1.0);
+    drop((client, server));
+    let mut heard = BTreeSet::new();
+    for _ in 0..4 {
+        let mut server = tunnel.accept();
+        let mut number = [0];
+        server.read_exact(&mut number).expect("read");
+        assert!(heard.insert(number), "{number:?} came twice");
+        tell(&mut server, &mut waiting[usize::from(number[0])]);
+        // The next one is served when it has ended at both ends.
+        server.shutdown(Shutdown::Both).expect("closed");
+        waiting[usize::from(number[0])].shutdown(Shutdown::Both).expect("closed");
+    }
     tunnel.end();
 }
