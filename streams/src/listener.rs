@@ -138,9 +138,8 @@ impl Listener {
     /// Waits for a stream.
     ///
     /// # Errors
-    /// [`io::ErrorKind::OutOfMemory`] if the pool or the device has no room for one more; the peer was
-    /// rejected.
-    /// A peer that gives up while it is accepted is passed over.
+    /// [`io::ErrorKind::OutOfMemory`] if the pool or the device has no room for one more; the peer
+    /// was rejected. A peer that gives up while it is accepted is passed over.
     pub fn accept(&self) -> io::Result<Stream> {
         loop {
             if let Some(stream) = self.accept_within(NAP)? {
