@@ -89,10 +89,11 @@ enum End {
 fn run(cli: &Cli) -> Result<()> {
     descriptors::allow(cli.connections.into(), Of::Connections)?;
     let endpoint = open(cli)?;
-    let end = end(cli, &endpoint)?;
     let counters: Arc<Counters> = Arc::default();
     let source: Weak<Counters> = Arc::downgrade(&counters);
     endpoint.device().add_metrics(source);
+    // From here on it says that it is there.
+    let end = end(cli, &endpoint)?;
     let open = Arc::new(Open::default());
     let mut watch = Watch::new(cli.tcp.is_some());
     let ended = take(cli, (&endpoint, &mut watch), &end, &counters, &open);
