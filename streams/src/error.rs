@@ -42,6 +42,14 @@ pub enum Setup {
     Io(#[from] io::Error),
 }
 
+impl Setup {
+    /// There is no room for one more stream now, and there may be some later.
+    pub(crate) const fn is_for_want_of_room(&self) -> bool {
+        use verbs_api::{CreateError, Error};
+        matches!(self, Self::PoolFull { .. } | Self::Verbs(Error::Create(CreateError::Exhausted { .. })))
+    }
+}
+
 impl From<Setup> for io::Error {
     fn from(error: Setup) -> Self {
         let kind = match &error {

@@ -138,8 +138,8 @@ impl Listener {
     /// Waits for a stream.
     ///
     /// # Errors
-    /// [`io::ErrorKind::OutOfMemory`] if the pool has no room for one more; the peer was rejected.
-    /// A peer that gives up while it is accepted is passed over.
+    /// [`io::ErrorKind::OutOfMemory`] if the pool or the device has no room for one more; the peer
+    /// was rejected. A peer that gives up while it is accepted is passed over.
     pub fn accept(&self) -> io::Result<Stream> {
         loop {
             if let Some(stream) = self.accept_within(NAP)? {
@@ -219,7 +219,10 @@ impl Door {
             }
             Err(error) => {
                 self.reject(request, "the endpoint has no room for another stream");
-                return Err(error.into());
+                return Err(match error.is_for_want_of_room() {
+                    true => io::Error::new(io::ErrorKind::OutOfMemory, error),
+                    false => error.into(),
+                });
             }
         };
         // Fails if the peer has given up, or does not go together with us, which it is told.

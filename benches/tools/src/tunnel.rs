@@ -86,24 +86,43 @@ enum End {
 fn run(cli: &Cli) -> Result<()> {
     descriptors::allow(cli.connections.into(), Of::Connections)?;
     let endpoint = open(cli)?;
-    let end = end(cli, &endpoint)?;
     let counters: Arc<Counters> = Arc::default();
     let source: Weak<Counters> = Arc::downgrade(&counters);
     endpoint.device().add_metrics(source);
+    // From here on it says that it is there.
+    let end = end(cli, &endpoint)?;
     let open = Arc::new(Open::default());
-    let ended = take(cli, &endpoint, &end, &counters, &open);
+    let mut watch = Watch::new(cli.tcp.is_some());
+    let ended = take(cli, (&endpoint, &mut watch), &end, &counters, &open);
     // Nobody is accepted any more.
     drop(end);
-    if ended.is_ok() {
-        open.wait(Duration::from_secs(cli.drain));
-    }
+    let ended = ended.and_then(|()| drain(cli, (&endpoint, &mut watch), &open));
     open.reset();
     ended
 }
 
+/// Waits until all connections have ended, as long as that may take.
+fn drain(cli: &Cli, (endpoint, watch): (&Endpoint, &mut Watch), open: &Open) -> Result<()> {
+    let count = open.count();
+    if count > 0 {
+        program::say(format_args!("waits for {count} connections, {} s at most", cli.drain));
+    }
+    let end = Instant::now() + Duration::from_secs(cli.drain);
+    while open.count() > 0 && Instant::now() < end {
+        watch.look(endpoint)?;
+        open.wait(LOOK.min(end.saturating_duration_since(Instant::now())));
+    }
+    Ok(())
+}
+
 /// Takes connections until it is interrupted.
-fn take(cli: &Cli, endpoint: &Endpoint, end: &End, counters: &Arc<Counters>, open: &Arc<Open>) -> Result<()> {
-    let mut watch = Watch::new(cli.tcp.is_some());
+fn take(
+    cli: &Cli,
+    (endpoint, watch): (&Endpoint, &mut Watch),
+    end: &End,
+    counters: &Arc<Counters>,
+    open: &Arc<Open>,
+) -> Result<()> {
     while interrupt::check().is_ok() {
         watch.look(endpoint)?;
         if open.count() >= cli.connections.into() {
@@ -140,8 +159,8 @@ fn end(cli: &Cli, endpoint: &Endpoint) -> Result<End> {
 
 fn open(cli: &Cli) -> Result<Endpoint> {
     let role = if cli.accept.is_some() { Role::Server } else { Role::Client };
-    // Those that end have theirs for a while.
-    let device = Device::builder().driver(Driver::THREAD).max_qps(2 * u32::from(cli.connections));
+    // Those that end have theirs for a while, and one is the connection manager's.
+    let device = Device::builder().driver(Driver::THREAD).max_qps(2 * u32::from(cli.connections) + 1);
     let device = device.open_spec(&cli.device.clone().or_role(role)).map_err(Error::Verbs)?;
     let sizes = Config { checked: cli.checked, ..Config::default() };
     let one = (sizes.receives + sizes.sends + 8) as usize * sizes.chunk_bytes as usize;

@@ -16,6 +16,8 @@ use std::time::Duration;
 const BUFFER: usize = (256 << 10) - 32;
 /// Bytes at once from which on they are carried without a copy of their own.
 const BULK: usize = 32 << 10;
+/// How long one side holds bytes back until somebody looks whether the other one is still there.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The two sides of a connection.
 pub struct Connection {
@@ -70,6 +72,9 @@ pub fn relay(connection: &Connection, counters: &Counters) -> Outcome {
     let Connection { tcp, stream } = connection;
     // Small writes go at once, as they do on the stream. Fails on a connection that is over.
     let _ = tcp.set_nodelay(true);
+    // Who reads hears of a reset. Who waits for room looks for it.
+    let _ = tcp.set_write_timeout(Some(LOOK));
+    let _ = stream.set_write_timeout(Some(LOOK));
     let broken = AtomicBool::new(false);
     let give_up = || {
         broken.store(true, Ordering::Relaxed);
@@ -87,7 +92,7 @@ pub fn relay(connection: &Connection, counters: &Counters) -> Outcome {
             }
             sent
         });
-        let received = receive(stream, tcp, &counters.received);
+        let received = receive(stream, tcp, &broken, &counters.received);
         if received.error.is_some() {
             give_up();
         } else {
@@ -127,11 +132,11 @@ fn send(mut tcp: &TcpStream, mut stream: &Stream, counter: &AtomicU64) -> Direct
     let (mut copy, mut is_bulk) = (vec![0; BUFFER], false);
     carry(counter, || {
         if is_bulk {
-            let mut buffer = stream.buffer(BUFFER)?;
+            let mut buffer = patiently(tcp, || stream.buffer(BUFFER))?;
             match buffer.fill_with(|space| recv(tcp, space, RecvFlags::DONTWAIT).map(|(len, _)| len)) {
                 Ok(len) => {
                     is_bulk = len >= BULK;
-                    return stream.write_buffer(&mut buffer).map(|()| len);
+                    return patiently(tcp, || stream.write_buffer(&mut buffer)).map(|()| len);
                 }
                 Err(Errno::WOULDBLOCK) => {}
                 Err(error) => return Err(error.into()),
@@ -139,22 +144,67 @@ fn send(mut tcp: &TcpStream, mut stream: &Stream, counter: &AtomicU64) -> Direct
         }
         let len = tcp.read(&mut copy)?;
         is_bulk = len >= BULK;
-        stream.write_all(&copy[..len]).map(|()| len)
+        let mut left = &copy[..len];
+        while !left.is_empty() {
+            let written = patiently(tcp, || stream.write(left))?;
+            left = &left[written..];
+        }
+        Ok(len)
     })
+}
+
+/// The result of a call that waits for room in a stream, unless the program at TCP resets the
+/// connection meanwhile.
+fn patiently<T>(tcp: &TcpStream, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            // A connection that could not be made says why.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && error.get_ref().is_none() => {
+                tcp.take_error()?.map_or(Ok(()), Err)?;
+            }
+            result => return result,
+        }
+    }
 }
 
 /// From the stream to TCP. Where much comes it is written from where it came to; small messages go
 /// together.
-fn receive(mut stream: &Stream, mut tcp: &TcpStream, counter: &AtomicU64) -> Direction {
+fn receive(mut stream: &Stream, tcp: &TcpStream, broken: &AtomicBool, counter: &AtomicU64) -> Direction {
     let (mut copy, mut is_bulk) = (vec![0; BUFFER], false);
+    let write = |bytes: &[u8]| write(tcp, bytes, || look(stream, broken)).map(|()| bytes.len());
     carry(counter, || {
         if is_bulk {
             let received = stream.read_buffer()?;
             is_bulk = received.len() >= BULK;
-            return tcp.write_all(&received).map(|()| received.len());
+            return write(&received);
         }
         let len = stream.read(&mut copy)?;
         is_bulk = len >= BULK;
-        tcp.write_all(&copy[..len]).map(|()| len)
+        write(&copy[..len])
     })
+}
+
+/// Writes all of it, and has somebody `look` while there is no room.
+fn write(mut tcp: &TcpStream, mut bytes: &[u8], look: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match tcp.write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => look()?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Fails if nobody is to have more of what came by this stream.
+fn look(mut stream: &Stream, broken: &AtomicBool) -> io::Result<()> {
+    if broken.load(Ordering::Relaxed) {
+        return Err(io::ErrorKind::ConnectionAborted.into());
+    }
+    match stream.write(&[]) {
+        // This direction of it may have ended alone.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
 }
