@@ -19,7 +19,7 @@ use support::{LIMIT, bytes, small, until};
 use verbs_api::{Connector, RemoteAddr, SendData, SendRequest, WcStatus};
 
 /// Connections of the fuzzer; some seconds.
-const CONNECTIONS: u64 = 200;
+const CONNECTIONS: u64 = 500;
 /// No connection takes as long.
 const HANG: Duration = Duration::from_secs(60);
 const REPLAY: &str = "cargo xtask fuzz --streams --seed SEED --seconds 1 plays it again";

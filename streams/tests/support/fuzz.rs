@@ -318,7 +318,7 @@ impl<'a> Play<'a> {
     /// Does something; false if the queue pair is over.
     fn step(&mut self) -> bool {
         self.peer.look();
-        match self.numbers.below(28) {
+        match self.numbers.below(32) {
             0 => {
                 let right = self.header(Kind::Data, 0);
                 let any = any_message(&mut self.numbers, &right);
@@ -329,28 +329,28 @@ impl<'a> Play<'a> {
                 self.say(len)
             }
             4..=5 => self.say_much(),
-            6..=7 => self.write(),
-            8 => self.write_by_another_number(),
-            9 => self.write_without_number(),
-            10 => self.reach_outside(),
-            11 => self.reach_with_a_dead_key(),
-            12..=13 => self.offer(),
-            14 => self.offer_what_it_has_not(),
-            15 => self.grant(),
-            16..=17 => self.read_what_is_offered(),
-            18 => self.read_outside(),
-            19 => self.mix_up(),
-            20 => self.control(),
-            21 => {
+            6..=8 => self.write(),
+            9 => self.write_by_another_number(),
+            10..=11 => self.write_without_number(),
+            12..=13 => self.reach_outside(),
+            14 => self.reach_with_a_dead_key(),
+            15..=16 => self.offer(),
+            17 => self.offer_what_it_has_not(),
+            18 => self.grant(),
+            19..=20 => self.read_what_is_offered(),
+            21..=22 => self.read_outside(),
+            23 => self.mix_up(),
+            24 => self.control(),
+            25 => {
                 self.closed = self.peer.heard.offered.len();
                 let update = self.header(Kind::Credit, 0);
                 self.peer.send(&message(update, b""))
             }
-            22..=24 => {
+            26..=28 => {
                 self.victim.write(&mut self.numbers);
                 true
             }
-            25 => {
+            29 => {
                 if self.numbers.below(4) == 0 {
                     self.victim.stream.reset();
                 } else if self.numbers.below(2) == 0 {
@@ -451,10 +451,10 @@ impl<'a> Play<'a> {
     fn outside(&mut self, of: Descriptor) -> (RemoteAddr, usize) {
         let len = 1 + self.numbers.below(2000);
         let inside = len.min(of.len as usize);
-        match self.numbers.below(4) {
-            0 => (at(of, u64::from(of.len) - inside as u64 + 1), inside),
-            1 => (at(of, u64::MAX), len),
-            2 => (at(of, 1 + u64::from(of.len) + self.numbers.next() % 100_000), len),
+        match self.numbers.below(6) {
+            0..=1 => (at(of, u64::from(of.len) - inside as u64 + 1), inside),
+            2..=3 => (at(of, u64::MAX), len),
+            4 => (at(of, 1 + u64::from(of.len) + self.numbers.next() % 100_000), len),
             _ => (RemoteAddr { rkey: of.rkey ^ 0x40, ..at(of, 0) }, inside),
         }
     }
