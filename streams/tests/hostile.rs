@@ -334,8 +334,8 @@ fn without_credit_messages_find_no_receive() {
         stream.set_write_timeout(Some(Duration::from_millis(50))).expect("set");
         let mut written = 0;
         let late = loop {
-            match stream.write(b"message") {
-                Ok(_) => written += 1,
+            match stream.write_all(b"message") {
+                Ok(()) => written += 1,
                 Err(error) => break error,
             }
         };
