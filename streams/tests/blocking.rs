@@ -2,8 +2,9 @@
 
 mod support;
 
-use srnic_streams::{Config, Endpoint, Error, Way};
+use srnic_streams::{Config, Endpoint, Error, Transport, Way};
 use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::net::SocketAddr;
 use std::thread::{scope, spawn};
 use std::time::Duration;
 use support::{LIMIT, Numbers, Two, bytes, small, until};
@@ -213,6 +214,25 @@ fn a_reset_is_no_broken_rule_while_the_peer_reads_what_was_offered() {
     for endpoint in &two.endpoints {
         assert_eq!(endpoint.stats().violations.iter().sum::<u64>(), 0);
     }
+    until(|| two.endpoints.iter().all(|end| end.stats().streams == 0), "a stream stays");
+}
+
+/// What the peer has not told to have is nobody's after a reset, over TCP as well.
+#[test]
+fn a_reset_over_tcp_leaves_nothing() {
+    let two = Two::new("reset-tcp", "", Driver::THREAD, small());
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = two.endpoints[1].listen_with_tcp(0, local).expect("ports");
+    let to = Transport::Tcp(listener.tcp_addr().expect("it listens"));
+    let (mut one, other) = scope(|threads| {
+        let accepts = threads.spawn(|| listener.accept_within(LIMIT));
+        let one = two.endpoints[0].connect_over(to, LIMIT).expect("connected");
+        (one, accepts.join().expect("no panic").expect("accepted").expect("in time"))
+    });
+    one.set_write_timeout(Some(Duration::from_millis(50))).expect("set");
+    assert_eq!(one.write_all(&[7; 10_000]).expect_err("nobody reads").kind(), ErrorKind::TimedOut);
+    one.reset();
+    drop((one, other));
     until(|| two.endpoints.iter().all(|end| end.stats().streams == 0), "a stream stays");
 }
 

@@ -236,8 +236,9 @@ impl Link {
         self.hungry = false;
         self.ask();
         self.control();
-        if self.protocol.end().is_some() && self.sends.under_way() == 0 {
-            // Nobody reads any more what was offered: the peer has what says so.
+        if self.protocol.end().is_some() && (self.sends.under_way() == 0 || self.is_by_tcp()) {
+            // Nobody reads any more what was offered: the peer has what says so. Over TCP nothing
+            // is.
             self.sends.release(u64::MAX, pool);
         }
         self.resend(pool);
