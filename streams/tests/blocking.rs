@@ -2,11 +2,12 @@
 
 mod support;
 
-use srnic_streams::{Config, Endpoint, Error, Way};
+use srnic_streams::{Config, Endpoint, Error, Transport, Way};
 use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::net::SocketAddr;
 use std::thread::{scope, spawn};
 use std::time::Duration;
-use support::{LIMIT, Numbers, Two, bytes, small};
+use support::{LIMIT, Numbers, Two, bytes, small, until};
 use verbs_api::{Device, Driver};
 
 /// The error of streams inside of one of I/O.
@@ -124,15 +125,19 @@ fn without_memory_for_blocks_bytes_come_all_the_same() {
 /// Where all windows of the device are in use, bytes are sent that would be offered or written.
 #[test]
 fn without_windows_bytes_come_all_the_same() {
-    let endpoints = [0, 1].map(|_| {
-        let device = Device::builder().driver(Driver::THREAD).max_mrs(4);
-        let device = device.open("sim:streams-no-windows").expect("a device");
-        Endpoint::new(&device, Config { read_from: 1, ..small() }).expect("an endpoint")
-    });
-    let two = Two { endpoints };
-    both_ways(&two, 100_000, 12);
-    let stats = two.endpoints[0].stats();
-    assert!(stats.sent(Way::Send) > 0 && stats.sent(Way::Read) > 0, "{:?}", stats.sent);
+    for grants in [0, 4] {
+        let endpoints = [0, 1].map(|_| {
+            let device = Device::builder().driver(Driver::THREAD).max_mrs(4);
+            let device = device.open(&format!("sim:streams-no-windows-{grants}")).expect("a device");
+            Endpoint::new(&device, Config { read_from: 1, grants, ..small() }).expect("an endpoint")
+        });
+        let two = Two { endpoints };
+        both_ways(&two, 100_000, 12);
+        let stats = two.endpoints[0].stats();
+        // Grants may have taken all windows before the first offer.
+        let offers = grants > 0 || stats.sent(Way::Read) > 0;
+        assert!(stats.sent(Way::Send) > 0 && offers, "{:?}", stats.sent);
+    }
 }
 
 #[test]
@@ -181,6 +186,75 @@ fn a_reset_ends_both() {
     let there = other.read(&mut [0]).expect_err("reset");
     assert_eq!(inside(&there), Some(Error::PeerReset { code: 2 }));
     assert_eq!(there.kind(), ErrorKind::ConnectionReset);
+}
+
+/// Bytes that the peer reads just then are taken back when it knows of the reset.
+#[test]
+fn a_reset_is_no_broken_rule_while_the_peer_reads_what_was_offered() {
+    let two = Two::new("reset-offers", "", Driver::THREAD, Config { read_from: 1, ..small() });
+    let mut numbers = Numbers(1);
+    for round in 0..200 {
+        let (mut one, mut other) = two.streams();
+        let pause = Duration::from_micros(numbers.next() % 300);
+        let said = bytes(round, 40_000);
+        scope(|threads| {
+            let reads = threads.spawn(|| {
+                let mut came = Vec::new();
+                let error = other.read_to_end(&mut came).expect_err("reset");
+                assert!(said.starts_with(&came), "round {round}");
+                assert_eq!(inside(&error), Some(Error::PeerReset { code: 2 }), "round {round}");
+            });
+            one.set_write_timeout(Some(pause + Duration::from_micros(1))).expect("set");
+            let _ = one.write_all(&said);
+            one.reset();
+            reads.join().expect("no panic");
+        });
+    }
+    assert!(two.endpoints[0].stats().sent(Way::Read) > 200);
+    for endpoint in &two.endpoints {
+        assert_eq!(endpoint.stats().violations.iter().sum::<u64>(), 0);
+    }
+    until(|| two.endpoints.iter().all(|end| end.stats().streams == 0), "a stream stays");
+}
+
+/// What the peer has not told to have is nobody's after a reset, over TCP as well.
+#[test]
+fn a_reset_over_tcp_leaves_nothing() {
+    let two = Two::new("reset-tcp", "", Driver::THREAD, small());
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = two.endpoints[1].listen_with_tcp(0, local).expect("ports");
+    let to = Transport::Tcp(listener.tcp_addr().expect("it listens"));
+    for _ in 0..20 {
+        let (mut one, other) = scope(|threads| {
+            let accepts = threads.spawn(|| listener.accept_within(LIMIT));
+            let one = two.endpoints[0].connect_over(to, LIMIT).expect("connected");
+            (one, accepts.join().expect("no panic").expect("accepted").expect("in time"))
+        });
+        one.write_all(&[7; 3000]).expect("written");
+        one.reset();
+        drop((one, other));
+    }
+    until(|| two.endpoints.iter().all(|end| end.stats().streams == 0), "a stream stays");
+}
+
+/// Nobody reads what both have offered, and both know.
+#[test]
+fn two_that_drop_what_they_have_offered_are_done() {
+    let two = Two::new("drop-offers", "", Driver::THREAD, Config { read_from: 1, ..small() });
+    for round in 0..50 {
+        let (mut one, mut other) = two.streams();
+        for stream in [&mut one, &mut other] {
+            stream.write_all(&bytes(round, 2000)).expect("written");
+        }
+        scope(|threads| {
+            threads.spawn(|| drop(one));
+            drop(other);
+        });
+    }
+    until(|| two.endpoints.iter().all(|end| end.stats().streams == 0), "a stream stays");
+    for endpoint in &two.endpoints {
+        assert_eq!(endpoint.stats().violations.iter().sum::<u64>(), 0);
+    }
 }
 
 #[test]

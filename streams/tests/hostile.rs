@@ -1,154 +1,28 @@
 //! A peer that keeps no rule: the stream is closed for a reason that is counted, and nothing else
 //! suffers.
 
+#[path = "support/fuzz.rs"]
+mod fuzz;
+#[path = "support/raw.rs"]
+mod raw;
 mod support;
 
-use srnic_streams::protocol::{Descriptor, Features, Header, Hello, Kind, Violation};
-use srnic_streams::{Endpoint, Error, Listener, Stream};
+use fuzz::Fuzz;
+use raw::{Hostile, NOTHING_CAME, at, good_hello, header, message};
+use srnic_streams::protocol::{Descriptor, Header, Hello, Kind, Violation};
+use srnic_streams::{Config, Error};
 use std::io::{ErrorKind, Read, Write};
-use std::thread::scope;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::{scope, spawn};
 use std::time::{Duration, Instant};
-use support::{LIMIT, Numbers, bytes, small, until};
-use verbs_api::{
-    Access, CompletionQueue, Connector, Device, Driver, MemoryRegion, QueueCaps, QueuePair, RecvRequest,
-    RemoteAddr, SendData, SendRequest, WcStatus,
-};
+use support::{LIMIT, bytes, small, until};
+use verbs_api::{Connector, RemoteAddr, SendData, SendRequest, WcStatus};
 
 /// Connections of the fuzzer; some seconds.
-const CONNECTIONS: u64 = 150;
-/// Messages of each at most.
-const MESSAGES: usize = 12;
-
-/// The server, and a peer that posts what it likes.
-struct Hostile {
-    endpoint: Endpoint,
-    listener: Listener,
-    device: Device,
-}
-
-struct Peer {
-    pair: QueuePair,
-    cq: CompletionQueue,
-    memory: MemoryRegion,
-}
-
-impl Hostile {
-    fn new(name: &str) -> Self {
-        let text = format!("sim:streams-{name}");
-        let endpoint = Endpoint::open(&text, small()).expect("an endpoint");
-        let listener = endpoint.listen(0).expect("a port");
-        let device = Device::builder().driver(Driver::THREAD).open(&text).expect("a device");
-        Self { endpoint, listener, device }
-    }
-
-    /// A connection that keeps the rules so far.
-    fn peer(&self) -> (Peer, Stream) {
-        let (pd, cq) = (self.device.alloc_pd(), self.device.create_cq(256).expect("a queue"));
-        let memory = pd.register(1 << 16, Access::LOCAL_WRITE).expect("memory");
-        let caps = QueueCaps { max_send_wr: 64, max_recv_wr: 64, ..QueueCaps::default() };
-        let mut pair = pd.queue_pair(&cq, &cq).caps(caps).build().expect("a queue pair");
-        for _ in 0..64 {
-            let scatter = [memory.slice(..4096).expect("inside")];
-            pair.post_recv(&RecvRequest { wr_id: 0, scatter: &scatter }).expect("posted");
-        }
-        let to = self.listener.local_addr();
-        let features = Features { writes: true, reads: true, ..Features::default() };
-        let hello = Hello { receives: 32, receive_bytes: 4096, features, token: [9; 16] };
-        let data = hello.to_bytes();
-        let connecting = Connector::new().private_data(&data).connect(pair, to).expect("begun");
-        scope(|threads| {
-            let accepts = threads.spawn(|| self.listener.accept_within(LIMIT));
-            let pair = connecting.wait(LIMIT).expect("connected");
-            let stream = accepts.join().expect("no panic").expect("accepted").expect("in time");
-            (Peer { pair, cq, memory }, stream)
-        })
-    }
-
-    fn violations(&self) -> u64 {
-        self.endpoint.stats().violations.iter().sum()
-    }
-}
-
-impl Peer {
-    /// Sends a message; false if the queue pair is over.
-    fn send(&mut self, message: &[u8]) -> bool {
-        self.memory.write(8192, message).expect("inside");
-        let gather = [self.memory.slice(8192..8192 + message.len()).expect("inside")];
-        let posted = self.pair.post_send(&SendRequest::send(SendData::Gather(&gather)).id(1).signaled());
-        posted.is_ok() && self.sent() == WcStatus::Success
-    }
-
-    /// Writes a message with an immediate, and waits until that has ended.
-    fn write(&mut self, message: &[u8], to: RemoteAddr, imm: u32) {
-        self.memory.write(8192, message).expect("inside");
-        let gather = [self.memory.slice(8192..8192 + message.len()).expect("inside")];
-        let request = SendRequest::write(SendData::Gather(&gather), to).with_imm(imm);
-        self.pair.post_send(&request.id(1).signaled()).expect("posted");
-        let _ = self.sent();
-    }
-
-    /// The first memory that this peer is granted.
-    fn grant(&mut self) -> Descriptor {
-        let end = Instant::now() + LIMIT;
-        loop {
-            assert!(Instant::now() < end, "nothing is granted");
-            let mut bytes = [0; 48];
-            self.memory.read(0, &mut bytes).expect("inside");
-            // All receives have the same memory.
-            if bytes[1] == Kind::Grant as u8 {
-                return Descriptor::from_bytes(bytes[32..].try_into().expect("sixteen"));
-            }
-            let _ = self.cq.poll();
-            std::thread::yield_now();
-        }
-    }
-
-    /// How the last request ended.
-    fn sent(&mut self) -> WcStatus {
-        let end = Instant::now() + LIMIT;
-        while Instant::now() < end {
-            match self.cq.poll() {
-                Some(done) if done.wr_id == 1 => return done.status,
-                Some(_) => {}
-                None => std::thread::yield_now(),
-            }
-        }
-        panic!("the request never ends")
-    }
-}
-
-fn header(kind: Kind, length: u32) -> Header {
-    Header { kind, checked: false, waited: false, length, position: 0, taken: 0, credit: 32, word: 0 }
-}
-
-fn message(header: Header, payload: &[u8]) -> Vec<u8> {
-    [&header.to_bytes()[..], payload].concat()
-}
-
-/// A message in which some fields are right, and others are not.
-fn any_message(numbers: &mut Numbers) -> Vec<u8> {
-    let mut any = |mostly: u64, bound: u64| match numbers.next() % 6 {
-        0 => numbers.next() % bound,
-        1 => numbers.next(),
-        _ => mostly,
-    };
-    let kind = any(1, 9);
-    let payload = any(5, 600) % 900;
-    let fields = [any(payload, 900), any(0, 20), any(0, 20), any(32, 100), any(0, 2)];
-    let flags = any(0, 2);
-    let mut message = vec![0; Header::BYTES + usize::try_from(payload).expect("small")];
-    message[0] = u8::try_from(any(1, 2) & 0xFF).expect("a byte");
-    message[1] = u8::try_from(kind & 0xFF).expect("a byte");
-    message[2..4].copy_from_slice(&flags.to_le_bytes()[..2]);
-    message[4..8].copy_from_slice(&fields[0].to_le_bytes()[..4]);
-    message[8..16].copy_from_slice(&fields[1].to_le_bytes());
-    message[16..24].copy_from_slice(&fields[2].to_le_bytes());
-    message[24..28].copy_from_slice(&fields[3].to_le_bytes()[..4]);
-    message[28..32].copy_from_slice(&fields[4].to_le_bytes()[..4]);
-    let cut = any(message.len() as u64, message.len() as u64 + 1);
-    message.truncate(usize::try_from(cut).unwrap_or(usize::MAX));
-    message
-}
+const CONNECTIONS: u64 = 500;
+/// No connection takes as long.
+const HANG: Duration = Duration::from_secs(60);
+const REPLAY: &str = "cargo xtask fuzz --streams --seed SEED --seconds 1 plays it again";
 
 #[test]
 fn each_broken_rule_closes_the_stream_and_is_counted() {
@@ -203,8 +77,8 @@ fn a_peer_writes_to_what_was_granted_and_nothing_else() {
         let mut next = Header { position: full.into(), ..header(Kind::Data, 3) };
         next.kind = if way == Outside::Header { Kind::Fin } else { Kind::Data };
         let past = if way == Outside::Behind { u64::from(granted.len) - 34 } else { 0 };
-        let to = RemoteAddr { addr: granted.addr + past, rkey: granted.rkey };
-        peer.write(&message(next, b"xyz"), to, u32::from(way == Outside::Number));
+        let number = u32::from(way == Outside::Number);
+        peer.write(&message(next, b"xyz"), at(granted, past), Some(number));
         let mut came = [0; 3];
         match (stream.read_exact(&mut came), expected) {
             (Ok(()), None) => assert_eq!(&came, b"xyz"),
@@ -238,18 +112,16 @@ fn what_a_program_has_in_its_hands_the_peer_does_not_reach() {
         stream.read_exact(&mut vec![0; full as usize]).expect("read");
         let granted = peer.grant();
         let next = Header { position: full.into(), ..header(Kind::Data, 3) };
-        let to = RemoteAddr { addr: granted.addr, rkey: granted.rkey };
-        peer.write(&message(next, b"xyz"), to, 0);
+        peer.write(&message(next, b"xyz"), at(granted, 0), Some(0));
         let received = borrows.then(|| stream.read_buffer().expect("read"));
-        let again = SendRequest::write(SendData::Inline(b"ABC"), RemoteAddr { addr: to.addr + 32, ..to });
-        peer.pair.post_send(&again.id(1).signaled()).expect("posted");
+        let again = peer.write(b"ABC", at(granted, 32), None);
         match received {
             Some(received) => {
-                assert_eq!((peer.sent(), &*received), (WcStatus::RemAccessErr, &b"xyz"[..]));
+                assert_eq!((again, &*received), (WcStatus::RemAccessErr, &b"xyz"[..]));
             }
             None => {
                 let mut came = [0; 3];
-                assert_eq!(peer.sent(), WcStatus::Success);
+                assert_eq!(again, WcStatus::Success);
                 stream.read_exact(&mut came).expect("read");
                 assert_eq!(&came, b"ABC");
             }
@@ -279,11 +151,9 @@ fn a_peer_that_writes_to_our_memory_is_cut_off() {
     let hostile = Hostile::new("writes");
     let (mut peer, mut stream) = hostile.peer();
     // The peer knows the key of its own region only; a guess is as good.
-    let guess = RemoteAddr { addr: peer.memory.addr(), rkey: peer.memory.rkey() };
-    peer.pair
-        .post_send(&SendRequest::write(SendData::Inline(b"gift"), guess).id(1).signaled())
-        .expect("posted");
-    assert_ne!(peer.sent(), WcStatus::Success);
+    let guess = RemoteAddr { addr: peer.memory.own.addr(), rkey: peer.memory.own.rkey() };
+    let gift = SendRequest::write(SendData::Inline(b"gift"), guess);
+    assert_ne!(peer.post(&gift), WcStatus::Success);
     drop(peer);
     assert!(stream.read(&mut [0; 8]).is_err());
 }
@@ -310,57 +180,28 @@ fn who_is_no_end_of_a_stream_is_rejected_and_counted() {
     assert_eq!(hostile.endpoint.stats().streams, 0);
 }
 
-/// All that came, as the program reads it in place. It has the last two pieces in its hands.
-fn read_in_place(stream: &Stream, came: &mut Vec<u8>) -> std::io::Result<()> {
-    let mut held = [None, None];
-    for turn in 0.. {
-        let received = stream.read_buffer()?;
-        if received.is_empty() {
-            break;
+/// A peer that does anything, on a connection of each seed, beside a friend whose bytes go on. A
+/// seed that hangs is a failure, and no test that hangs.
+fn anything(name: &'static str, seeds: impl Iterator<Item = u64> + Send + 'static) {
+    let (tells, told) = channel();
+    let plays = spawn(move || {
+        let mut fuzz = Fuzz::new(name);
+        for seed in seeds {
+            tells.send(seed).expect("somebody listens");
+            fuzz.round(seed);
         }
-        came.extend_from_slice(&received);
-        held[turn % 2] = Some(received);
-    }
-    Ok(())
-}
-
-/// A peer that sends anything, on a connection of each seed, beside a friend whose bytes go on.
-fn anything(name: &str, seeds: impl Iterator<Item = u64>) {
-    let hostile = Hostile::new(name);
-    let friend = Endpoint::open(&format!("sim:streams-{name}"), small()).expect("an endpoint");
-    let (mut one, mut other) = scope(|threads| {
-        let accepts = threads.spawn(|| hostile.listener.accept_within(LIMIT));
-        let one = friend.connect(hostile.listener.local_addr(), LIMIT).expect("connected");
-        (one, accepts.join().expect("no panic").expect("accepted").expect("in time"))
+        drop(tells);
+        fuzz.finish();
     });
-    let (mut connections, mut ended) = (0, 0);
-    for seed in seeds {
-        let mut numbers = Numbers(seed);
-        let (mut peer, mut stream) = hostile.peer();
-        let count = 1 + numbers.below(MESSAGES);
-        let _ = (0..count).all(|_| peer.send(&any_message(&mut numbers)));
-        drop(peer);
-        // All that came, and then the end or an error: no hang.
-        let mut came = Vec::new();
-        let result = if seed.is_multiple_of(2) {
-            stream.read_to_end(&mut came).map(drop)
-        } else {
-            read_in_place(&stream, &mut came)
-        };
-        ended += u64::from(result.is_err());
-        connections += 1;
-        assert!(came.len() <= small().receives as usize * small().chunk_bytes as usize, "seed {seed}");
-        let said = bytes(seed, 2000);
-        let mut heard = vec![0; said.len()];
-        one.write_all(&said).expect("written");
-        other.read_exact(&mut heard).expect("read");
-        assert!(heard == said, "seed {seed}");
+    let mut last = None;
+    loop {
+        match told.recv_timeout(HANG) {
+            Ok(seed) => last = Some(seed),
+            Err(RecvTimeoutError::Timeout) => panic!("seed {last:?} hangs: {REPLAY}"),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
     }
-    println!("{connections} connections, {ended} ended by an error, {} violations", hostile.violations());
-    assert!(ended > connections / 2, "{ended} ended by an error");
-    assert!(hostile.violations() > connections / 2, "{} violations", hostile.violations());
-    drop((one, other));
-    until(|| hostile.endpoint.stats().streams == 0, "connections are left");
+    assert!(plays.join().is_ok(), "at seed {last:?}: {REPLAY}");
 }
 
 #[test]
@@ -376,7 +217,151 @@ fn anything_for_a_while() {
     let seconds = number("SRNIC_FUZZ_SECONDS").unwrap_or(60);
     let from = number("SRNIC_FUZZ_SEED").unwrap_or(1000);
     let end = Instant::now() + Duration::from_secs(seconds);
-    anything("fuzz-long", (from..).take_while(|_| Instant::now() < end));
+    anything("fuzz-long", (from..).take_while(move |_| Instant::now() < end));
+}
+
+/// A victim that offers what it writes, and its peer.
+fn offering(name: &str) -> Hostile {
+    Hostile::with(name, Config { read_from: 1, ..small() })
+}
+
+/// What a peer is offered it may read, and nothing beside it.
+#[test]
+fn a_peer_reads_what_was_offered_and_nothing_else() {
+    for (number, (past, len, key)) in [
+        (0, 900, 0),
+        (1, 900, 0),
+        (900, 1, 0),
+        (u64::MAX, 2, 0),
+        (u64::MAX, 1, 0),
+        (1 << 20, 8, 0),
+        (0, 900, 0x40),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let hostile = offering(&format!("offers-{number}"));
+        let (mut peer, mut stream) = hostile.peer();
+        // Before and behind it lies what the program has written as well, and is not offered here.
+        let (mut other, mut others) = hostile.peer();
+        let said = bytes(7, 900);
+        for _ in 0..2 {
+            others.write_all(&said).expect("written");
+        }
+        stream.write_all(&said).expect("written");
+        others.write_all(&said).expect("written");
+        peer.until("nothing is offered", |heard| !heard.offered.is_empty());
+        let (offered, position) = peer.heard.offered[0];
+        assert_eq!((offered.len, position), (900, 0));
+        let from = at(Descriptor { rkey: offered.rkey ^ key, ..offered }, past);
+        if number == 0 {
+            assert!(peer.read(from, len) == (WcStatus::Success, said));
+            assert_eq!(hostile.refused(), 0);
+            continue;
+        }
+        assert_eq!(
+            (peer.read_in_vain(from, len), hostile.refused()),
+            (WcStatus::RemAccessErr, 1),
+            "{past} {len}"
+        );
+        let error = stream.read(&mut [0; 8]).expect_err("closed");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+        // It is the peer of the other stream that may read what that one offers.
+        other.until("nothing is offered", |heard| heard.offered.len() == 3);
+        assert!(other.read(at(other.heard.offered[0].0, 0), 900) == (WcStatus::Success, said));
+    }
+}
+
+/// The key of an offer is the peer's alone.
+#[test]
+fn what_is_offered_to_one_peer_no_other_reads() {
+    let hostile = offering("offers-foreign");
+    let (mut peer, mut stream) = hostile.peer();
+    let (mut other, _others) = hostile.peer();
+    stream.write_all(&bytes(7, 900)).expect("written");
+    peer.until("nothing is offered", |heard| !heard.offered.is_empty());
+    let offered = peer.heard.offered[0].0;
+    assert_eq!(other.read_in_vain(at(offered, 0), 900), WcStatus::RemAccessErr);
+    assert_eq!(hostile.refused(), 1);
+    assert!(peer.read(at(offered, 0), 900) == (WcStatus::Success, bytes(7, 900)));
+}
+
+/// An offer ends when the peer has said that it holds the bytes, and when the stream ends.
+#[test]
+fn what_was_offered_and_has_ended_nobody_reads() {
+    for resets in [false, true] {
+        let hostile = offering(&format!("offers-ended-{resets}"));
+        let (mut peer, mut stream) = hostile.peer();
+        let said = bytes(7, 900);
+        stream.write_all(&said).expect("written");
+        peer.until("nothing is offered", |heard| !heard.offered.is_empty());
+        let offered = peer.heard.offered[0].0;
+        if resets {
+            stream.reset();
+        }
+        let mut rounds = 0;
+        loop {
+            let (status, came) = peer.read(at(offered, 0), 900);
+            if status != WcStatus::Success {
+                assert!(came.iter().all(|byte| *byte == NOTHING_CAME));
+                break;
+            }
+            // It has not ended yet, so nobody else has the memory.
+            assert!(came == said);
+            rounds += 1;
+            assert!(rounds < 100, "the offer never ends");
+            let taken = if resets { 0 } else { 900 };
+            peer.send(&message(Header { taken, credit: 33, ..header(Kind::Credit, 0) }, b""));
+            let answers = peer.heard.answers;
+            if !resets {
+                peer.until("no answer", |heard| heard.answers > answers);
+            }
+        }
+        assert_eq!(hostile.refused(), 1, "resets: {resets}");
+        assert_eq!(hostile.violations(), 0);
+        assert!(stream.read(&mut [0; 8]).is_err());
+    }
+}
+
+/// A real negative control of credit: a peer that has fewer receives than it says.
+#[test]
+fn without_credit_messages_find_no_receive() {
+    for (lies, receives) in [(false, 60), (true, 1000)] {
+        let hostile = Hostile::new(&format!("rnr-{lies}"));
+        let hello = Hello { receives, ..good_hello() };
+        // It posts 64, four of them for messages that are not counted, and none again.
+        let (peer, mut stream) = hostile.connect(&hello.to_bytes()).expect("accepted");
+        stream.set_write_timeout(Some(Duration::from_millis(50))).expect("set");
+        let mut written = 0;
+        let late = loop {
+            match stream.write_all(b"message") {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
+        let naks = hostile.device.counters().tx_rnr_naks;
+        assert_eq!((naks > 0, written > 60), (lies, lies), "{naks} RNR NAKs, {written} messages");
+        drop((peer, stream));
+    }
+}
+
+/// A peer that stays and says nothing: who waits for it is late, and not for ever.
+#[test]
+fn a_peer_that_says_nothing_hangs_nobody_who_has_a_limit() {
+    let hostile = Hostile::new("mute");
+    let (peer, mut stream) = hostile.peer();
+    let (tells, told) = channel();
+    let program = spawn(move || {
+        stream.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
+        let copied = stream.read(&mut [0; 8]).map(drop);
+        let lent = stream.read_buffer().map(drop);
+        tells.send([copied, lent]).expect("somebody listens");
+    });
+    let found = told.recv_timeout(HANG).expect("a program hangs");
+    assert!(found.iter().all(|found| found.as_ref().is_err_and(|e| e.kind() == ErrorKind::TimedOut)));
+    program.join().expect("no panic");
+    drop(peer);
 }
 
 #[test]

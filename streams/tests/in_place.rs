@@ -5,7 +5,8 @@ mod support;
 use srnic_streams::{Buffer, Config, Endpoint, Listener, Received, Stream, Transport, Way};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::thread::scope;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::{scope, spawn};
 use std::time::{Duration, Instant};
 use support::{LIMIT, Numbers, Two, bytes, small, until};
 use verbs_api::Driver;
@@ -31,13 +32,19 @@ fn write(mut stream: &Stream, mut rest: &[u8], numbers: &mut Numbers) {
     }
 }
 
-/// Reads to the end, now in place and now by copying. It has some pieces in its hands at a time,
-/// gives them back in any order, and looks at the last moment whether they are what came.
-fn read(mut stream: &Stream, numbers: &mut Numbers) -> Vec<u8> {
+/// Reads to the end, now in place and now by copying. It has up to three pieces in its hands at a
+/// time, gives them back in any order, and looks at the last moment whether they are what came.
+fn read(stream: &Stream, numbers: &mut Numbers) -> Vec<u8> {
+    read_with(stream, numbers, 3, || {})
+}
+
+/// As [`read`], with up to `most` pieces in its hands; it rests before each call.
+fn read_with(mut stream: &Stream, numbers: &mut Numbers, most: usize, mut rest: impl FnMut()) -> Vec<u8> {
     let (mut all, mut held) = (Vec::new(), Vec::<(usize, Received)>::new());
     let mut buffer = vec![0; 9000];
     loop {
-        while held.len() > numbers.below(4) {
+        rest();
+        while held.len() > numbers.below(most + 1) {
             let (at, received) = held.swap_remove(numbers.below(held.len()));
             assert!(*received == all[at..at + received.len()], "somebody wrote to what was borrowed");
         }
@@ -104,6 +111,116 @@ fn each_way_carries_bytes_in_place_through_loss() {
             let written = stats.bytes_written_in_place;
             assert!(written > 5_000 && written < stats.bytes_written, "{name}: {written}");
         }
+    }
+}
+
+/// Runs of random sizes; some seconds.
+const SEEDS: u64 = 40;
+/// No run takes as long.
+const HANG: Duration = Duration::from_secs(60);
+
+/// Any sizes and thresholds, which are not the same at both ends.
+fn any_config(numbers: &mut Numbers) -> Config {
+    let never = usize::MAX;
+    let number = |numbers: &mut Numbers, from: usize, below: usize| {
+        u32::try_from(from + numbers.below(below - from)).expect("small")
+    };
+    Config {
+        receives: number(numbers, 1, 9),
+        chunk_bytes: number(numbers, 64, 2000),
+        sends: number(numbers, 1, 9),
+        memory_max: 4 << 20,
+        block_bytes: number(numbers, 64, 8000),
+        grants: number(numbers, 0, 6),
+        write_from: [1, 700, 3000, never][numbers.below(4)],
+        read_from: [1, 1500, 5000, never][numbers.below(4)],
+        checked: numbers.below(3) == 0,
+        ..Config::default()
+    }
+}
+
+/// What one end of a stream does: it writes so many bytes, and shuts that direction, before it
+/// reads, or meanwhile, or behind the end of the other one.
+fn converse(stream: &Stream, [own, other]: [&[u8]; 2], receives: u32, seed: u64) {
+    let mut numbers = Numbers(seed);
+    let (order, slow) = (numbers.below(3), numbers.below(3) == 0);
+    let mut numbers_of = [numbers.next(), numbers.next()].map(Numbers);
+    let [writes, reads] = &mut numbers_of;
+    let mut write_all = || {
+        write(stream, own, writes);
+        stream.shutdown_write().expect("shut");
+    };
+    let most = usize::try_from(receives).expect("small").min(4) - 1;
+    let mut read_all = || {
+        let mut rests = Numbers(seed + 1);
+        let rest = || {
+            if slow && rests.below(8) == 0 {
+                std::thread::sleep(Duration::from_micros(rests.next() % 3000));
+            }
+        };
+        let all = read_with(stream, reads, most, rest);
+        assert!(all == other, "{} bytes came of {}", all.len(), other.len());
+    };
+    // Only one end waits for the other's end, or none would begin.
+    if order == 0 && seed.is_multiple_of(2) {
+        read_all();
+        write_all();
+    } else {
+        scope(|threads| {
+            threads.spawn(write_all);
+            read_all();
+        });
+    }
+}
+
+/// A run of a seed: some streams at once between two endpoints of any sizes, through any loss.
+fn any_run(seed: u64) {
+    let mut numbers = Numbers(seed);
+    let configs = [(); 2].map(|()| any_config(&mut numbers));
+    let [loss, dup, reorder] = [(); 3].map(|()| numbers.below(3));
+    let faults = format!("fault:loss={loss}%,dup={dup}%,reorder={reorder}%,seed={seed}:");
+    let endpoints = configs.map(|config| {
+        let device = format!("{faults}sim:streams-any-{seed}");
+        Endpoint::open(&device, config).expect("an endpoint")
+    });
+    let two = Two { endpoints };
+    let streams: Vec<_> = (0..1 + numbers.below(3)).map(|_| two.streams()).collect();
+    scope(|threads| {
+        for (one, other) in streams {
+            let said = [(); 2].map(|()| {
+                let len = [0, 1, 1000, 30_000][numbers.below(4)];
+                bytes(numbers.next(), len + numbers.below(len + 1))
+            });
+            let seeds = [numbers.next() & !1, numbers.next() | 1];
+            threads.spawn(move || {
+                let [mine, yours] = &said;
+                scope(|ends| {
+                    ends.spawn(move || converse(&one, [mine, yours], configs[0].receives, seeds[0]));
+                    ends.spawn(move || converse(&other, [yours, mine], configs[1].receives, seeds[1]));
+                });
+            });
+        }
+    });
+    until(|| two.endpoints.iter().all(|end| end.stats().streams == 0), "a stream stays");
+    for endpoint in &two.endpoints {
+        assert_eq!(endpoint.device().counters().tx_rnr_naks, 0, "a message found no receive");
+        assert_eq!(endpoint.stats().violations.iter().sum::<u64>(), 0);
+    }
+}
+
+/// `SRNIC_STREAMS_SEED=n` plays that one alone.
+#[test]
+fn any_sizes_carry_bytes_once_and_in_order() {
+    let seed = std::env::var("SRNIC_STREAMS_SEED").ok().and_then(|seed| seed.parse().ok());
+    for seed in seed.map_or(0..SEEDS, |seed: u64| seed..seed + 1) {
+        let (tells, told) = channel();
+        let run = spawn(move || {
+            any_run(seed);
+            tells.send(()).expect("somebody listens");
+        });
+        let hangs = told.recv_timeout(HANG) == Err(RecvTimeoutError::Timeout);
+        assert!(!hangs, "it hangs: SRNIC_STREAMS_SEED={seed} plays it again");
+        assert!(run.join().is_ok(), "SRNIC_STREAMS_SEED={seed} plays it again");
     }
 }
 

@@ -2,10 +2,10 @@
 
 mod support;
 
-use srnic_streams::{Config, Endpoint, Stream};
+use srnic_streams::{Config, Endpoint, Stream, Way};
 use std::io::{Read, Write};
 use std::thread::scope;
-use support::{LIMIT, bytes};
+use support::{LIMIT, Two, bytes, until};
 use verbs_api::{Device, Driver};
 
 const STREAMS: usize = 1000;
@@ -45,6 +45,86 @@ fn a_thousand_streams_share_a_pool_that_is_bounded() {
         assert_eq!(*registered.get_or_insert(count), count, "registrations are flat once it is warm");
     }
     drop(pairs);
+}
+
+/// Bytes that go by SEND, by WRITE and by READ.
+const LENGTHS: [usize; 3] = [3000, 12_000, 40_000];
+/// Regions and windows of a device: a fraction of the windows that are made in all.
+const REGIONS: usize = 512;
+
+/// Each length once by copying and once in place.
+fn exchange(mut one: &Stream, mut other: &Stream, seed: u64) {
+    for (number, len) in (seed..).zip(LENGTHS) {
+        let said = bytes(number, len);
+        scope(|threads| {
+            threads.spawn(|| {
+                one.write_all(&said).expect("written");
+                let mut rest = &said[..];
+                while !rest.is_empty() {
+                    let mut buffer = one.buffer(rest.len()).expect("memory");
+                    buffer.fill_with(|space| rest.read(space)).expect("memory");
+                    one.write_buffer(&mut buffer).expect("written");
+                }
+            });
+            let mut came = vec![0; len];
+            other.read_exact(&mut came).expect("read");
+            assert!(came == said);
+            came.clear();
+            while came.len() < len {
+                came.extend_from_slice(&other.read_buffer().expect("read"));
+            }
+            assert!(came == said);
+        });
+    }
+}
+
+/// Whichever way bytes go, in place or copied, and while streams come and go. Some that stay have
+/// most of the memory; what the others have is less than a slab, of which one is kept.
+#[test]
+fn registrations_are_flat_with_blocks_in_place_and_while_streams_come_and_go() {
+    let config = Config {
+        receives: 8,
+        sends: 8,
+        chunk_bytes: 4096,
+        block_bytes: 32 << 10,
+        write_from: 5000,
+        read_from: 20_000,
+        memory_max: 64 << 20,
+        ..Config::default()
+    };
+    let endpoints = [(); 2].map(|()| {
+        let device = Device::builder().driver(Driver::THREAD).max_mrs(REGIONS).open("sim:streams-flat");
+        Endpoint::new(&device.expect("a device"), config).expect("an endpoint")
+    });
+    let two = Two { endpoints };
+    let stay: Vec<(Stream, Stream)> = (0..16).map(|_| two.streams()).collect();
+    let (mut warm, mut sent) = (None, [0; 3]);
+    for round in 0..20 {
+        for (one, other) in &stay {
+            exchange(one, other, round);
+            exchange(other, one, round);
+        }
+        for _ in 0..4 {
+            let (one, other) = two.streams();
+            exchange(&one, &other, round);
+        }
+        until(|| two.endpoints.iter().all(|end| end.stats().streams == 16), "a stream stays");
+        let stats = two.endpoints.each_ref().map(Endpoint::stats);
+        let registered = stats.map(|stats| stats.registrations);
+        if round >= 4 {
+            assert_eq!(*warm.get_or_insert(registered), registered, "round {round}");
+            for way in Way::ALL {
+                // A window that stays would be missed by a later round.
+                assert!(stats[0].sent(way) >= sent[way as usize] + 32, "round {round}: no more by {way}");
+            }
+        }
+        sent = stats[0].sent;
+    }
+    let [one, other] = two.endpoints.each_ref().map(Endpoint::stats);
+    // More than one slab of each size.
+    assert!(one.registrations >= 4, "{}", one.registrations);
+    assert!(one.bytes_written_in_place > one.bytes_written / 4);
+    assert!(other.bytes_read_in_place > other.bytes_read / 4);
 }
 
 #[test]

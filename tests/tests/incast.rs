@@ -18,6 +18,8 @@ const PAYLOAD: usize = CHUNK - Header::BYTES;
 /// Bytes that each sender writes at once, and how often.
 const BURST: u64 = 96 << 10;
 const BURSTS: u64 = 4;
+/// Bytes of a burst for which no sender has credit by far.
+const LONG: u64 = 4 * BURST;
 /// Packets of a queue pair in the network at most: more than a burst.
 const WINDOW: u16 = 64;
 /// Between the bursts: each takes a millisecond of the link, so each begins behind the one before.
@@ -192,6 +194,8 @@ impl Stream {
 
 /// What came of an incast.
 struct Outcome {
+    /// Bytes that programs gave to all streams at once.
+    offered: u64,
     /// Most bytes of all streams that were written and not read.
     under_way_max: u64,
     /// From a burst's beginning to when its last byte was read, sorted; of each stream and each
@@ -199,6 +203,8 @@ struct Outcome {
     times_ns: Vec<u64>,
     retransmits: u64,
     overflowed: u64,
+    /// Messages that found no receive.
+    rnr_naks: u64,
 }
 
 impl Outcome {
@@ -207,7 +213,7 @@ impl Outcome {
     }
 }
 
-fn incast(congestion: CongestionAlgorithm, receives: u32, bursts: u64) -> Outcome {
+fn incast(congestion: CongestionAlgorithm, receives: u32, bursts: u64, burst_bytes: u64) -> Outcome {
     // Engines are made of what they may need; there are 129.
     let mut options =
         RigOptions { max_qps: 130, window_max: WINDOW, recovery_contexts: 16, ..RigOptions::default() };
@@ -233,7 +239,7 @@ fn incast(congestion: CongestionAlgorithm, receives: u32, bursts: u64) -> Outcom
         let begun = rig.now();
         let mut waiting: Vec<usize> = (0..SENDERS).collect();
         for stream in &mut streams {
-            stream.given = burst * BURST;
+            stream.given = burst * burst_bytes;
             stream.write(&mut rig, &table);
         }
         while !waiting.is_empty() {
@@ -254,8 +260,10 @@ fn incast(congestion: CongestionAlgorithm, receives: u32, bursts: u64) -> Outcom
     rig.verify_guards();
     times_ns.sort_unstable();
     let retransmits = streams.iter().map(|stream| rig.counters(stream.from.qp).tx_retransmits).sum();
+    let rnr_naks = streams.iter().map(|stream| rig.counters(stream.to.qp).tx_rnr_naks).sum();
     let overflowed = rig.net.stats(LinkId::Down(RECEIVER)).overflowed;
-    Outcome { under_way_max, times_ns, retransmits, overflowed }
+    let offered = SENDERS as u64 * burst_bytes;
+    Outcome { offered, under_way_max, times_ns, retransmits, overflowed, rnr_naks }
 }
 
 /// docs/streams.md: a sender has no more messages under way or unread than there is credit for.
@@ -267,12 +275,19 @@ fn bound(receives: u32) -> u64 {
 #[test]
 fn an_incast_of_128_streams_is_bounded_loses_nothing_and_is_shorter_with_dctcp() {
     let [dctcp, fixed] = [CongestionAlgorithm::Dctcp, CongestionAlgorithm::Fixed].map(|congestion| {
-        let few = incast(congestion, 2, 1);
-        assert!(few.under_way_max <= bound(2), "{} bytes under way", few.under_way_max);
-        // The negative control: the bound is that of credit, and nothing else holds them back.
-        let many = incast(congestion, 12, BURSTS);
+        for (receives, burst_bytes) in [(2, BURST), (12, LONG)] {
+            let held = incast(congestion, receives, 1, burst_bytes);
+            let under_way = held.under_way_max;
+            assert!(4 * bound(receives) <= held.offered, "nothing is held back");
+            assert!(under_way <= bound(receives), "{under_way} bytes under way");
+            // Nothing but credit holds them back.
+            assert!(under_way > bound(receives) / 2, "{under_way} bytes under way");
+            assert_eq!(held.rnr_naks, 0);
+        }
+        // The negative control: with credit for nearly all of a burst as much is under way.
+        let many = incast(congestion, 12, BURSTS, BURST);
         assert!(many.under_way_max > bound(2), "{} bytes under way", many.under_way_max);
-        assert!(many.under_way_max <= bound(12), "{} bytes under way", many.under_way_max);
+        assert_eq!(many.rnr_naks, 0);
         many
     });
     for (name, outcome) in [("DCTCP", &dctcp), ("a fixed window", &fixed)] {

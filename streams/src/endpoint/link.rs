@@ -245,14 +245,15 @@ impl Link {
 
     /// Does what the protocol has to do by itself.
     pub fn pump(&mut self, pool: &mut Pool) {
-        if self.protocol.end().is_some() {
-            // Nobody reads any more what was offered.
-            self.sends.release(u64::MAX, pool);
-        }
         self.sends.release(self.protocol.taken(), pool);
         self.hungry = false;
         self.ask();
         self.control();
+        if self.protocol.end().is_some() && (self.sends.under_way() == 0 || self.is_by_tcp()) {
+            // Nobody reads any more what was offered: the peer has what says so. Over TCP nothing
+            // is.
+            self.sends.release(u64::MAX, pool);
+        }
         self.resend(pool);
         if self.fetch(pool).and_then(|()| self.grant(pool)).is_err() {
             self.fail_post();

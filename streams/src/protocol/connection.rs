@@ -348,8 +348,10 @@ impl Connection {
             }
         }
         let Resetting::Wanted(reason) = self.resetting else { return None };
-        if reason == Reason::Dropped && self.end.is_none() && self.has_unheard() {
-            // The peer would not say any more that it holds them.
+        let is_early = self.has_unheard() || self.outgoing.is_behind() || self.incoming.is_fetching();
+        if reason == Reason::Dropped && self.end.is_none() && is_early {
+            // The peer would not say any more that it holds them, or not take them, or take back
+            // what is being read.
             return None;
         }
         self.resetting = Resetting::Sent(reason);
@@ -357,7 +359,7 @@ impl Connection {
     }
 
     fn wants_update(&self) -> bool {
-        let has_news = self.incoming.has_news() && !self.dropped;
+        let has_news = if self.dropped { self.incoming.owes_taken() } else { self.incoming.has_news() };
         (has_news || self.asks && self.outgoing.has_untaken()) && !self.update_out
     }
 
@@ -391,6 +393,10 @@ impl Connection {
     /// A message came. What breaks a rule ends the stream ([`end`](Self::end)).
     pub fn receive<M: Message>(&mut self, received: &Received<'_, M>) -> Fate {
         if self.end.is_some() {
+            // The peer hears of it behind its own Resume, which says where this end stands.
+            if self.carrier == Carrier::Greeted {
+                let _ = self.accept_resume(received);
+            }
             return Fate::Repost;
         }
         self.accept(received).unwrap_or_else(|violation| {
@@ -421,10 +427,7 @@ impl Connection {
             return Err(Violation::Unannounced);
         }
         if header.kind == Kind::Resume {
-            self.check_resume(&header, byte_len)?;
-            self.outgoing.resume(header.credit, header.taken)?;
-            self.carrier = Carrier::Up;
-            return Ok(Fate::Repost);
+            return self.resume_by(&header, byte_len);
         }
         self.incoming.check(arrival, &header, byte_len)?;
         if header.checked && received.message.crc(header.length as usize) != header.word {
@@ -450,6 +453,23 @@ impl Connection {
             Kind::Reset => self.end = Some(End::Reset(Reason::from_code(header.word))),
             Kind::Resume => {}
         }
+        Ok(Fate::Repost)
+    }
+
+    /// Of a stream that has ended nothing else is taken.
+    fn accept_resume<M: Message>(&mut self, received: &Received<'_, M>) -> Result<Fate, Violation> {
+        let header = Header::from_bytes(received.header)?;
+        match header.kind {
+            Kind::Resume => self.resume_by(&header, received.byte_len),
+            _ => Err(Violation::Unannounced),
+        }
+    }
+
+    /// The peer has said where it stands on this carrier.
+    fn resume_by(&mut self, header: &Header, byte_len: usize) -> Result<Fate, Violation> {
+        self.check_resume(header, byte_len)?;
+        self.outgoing.resume(header.credit, header.taken)?;
+        self.carrier = Carrier::Up;
         Ok(Fate::Repost)
     }
 
@@ -523,6 +543,7 @@ impl Connection {
         self.dropped = true;
         self.outgoing.shut();
         let unread = self.incoming.has_unread() || !self.incoming.has_fin();
+        self.incoming.discard();
         if unread && self.resetting == Resetting::No {
             self.resetting = Resetting::Wanted(Reason::Dropped);
         }

@@ -69,6 +69,8 @@ pub struct Incoming {
     offers: usize,
     /// The peer waits to hear that an offer was read.
     owes_taken: bool,
+    /// Nobody reads any more.
+    discards: bool,
     /// Lengths of the memory that was granted and not used yet.
     granted: VecDeque<u32>,
     /// The number of the next grant to be used, mod 2^32.
@@ -93,6 +95,7 @@ impl Incoming {
             borrowed: Vec::new(),
             offers: 0,
             owes_taken: false,
+            discards: false,
             granted: VecDeque::new(),
             next_grant: 0,
             fin: false,
@@ -157,6 +160,31 @@ impl Incoming {
         let borrowed = u32::try_from(self.borrowed.len()).unwrap_or(u32::MAX);
         let due = self.receives.saturating_sub(borrowed).div_ceil(2).max(1);
         self.owes_taken || !self.fin && self.posted.wrapping_sub(self.told) >= due
+    }
+
+    /// Returns `true` if the peer waits to hear that an offer was read.
+    pub const fn owes_taken(&self) -> bool {
+        self.owes_taken
+    }
+
+    /// Nobody reads any more: what is offered counts as read.
+    pub fn discard(&mut self) {
+        self.discards = true;
+        self.give_up_offers();
+    }
+
+    /// Returns `true` if bytes are on their way from where the peer offers them.
+    pub fn is_fetching(&self) -> bool {
+        self.offers > 0 && self.waiting.iter().any(|waiting| waiting.coming > 0)
+    }
+
+    /// As soon as no READ is under way: the peer takes the memory back when it hears of it.
+    fn give_up_offers(&mut self) {
+        if !self.discards || self.offers == 0 || self.is_fetching() {
+            return;
+        }
+        self.waiting.iter_mut().for_each(|waiting| waiting.rest = NOTHING);
+        (self.offers, self.owes_taken) = (0, true);
     }
 
     /// Checks a message of `byte_len` bytes against what must come next.
@@ -246,6 +274,7 @@ impl Incoming {
         }
         self.check_end(offered.len)?;
         self.offers += usize::from(kept);
+        self.owes_taken |= !kept;
         self.keep(slot, offered.len, (0, 0, offered), kept);
         Ok(())
     }
@@ -301,6 +330,7 @@ impl Incoming {
             self.offers -= 1;
             self.owes_taken = true;
         }
+        self.give_up_offers();
     }
 
     /// Returns `true` if bytes of this receive's message wait to be read, or the program has them.

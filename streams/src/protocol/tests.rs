@@ -36,6 +36,40 @@ proptest! {
     }
 
     #[test]
+    fn who_resets_or_drops_ends_both_and_changes_no_byte(
+        receives in [1..9_u32, 1..9_u32], checked: bool, steps in steps_and_ends(),
+    ) {
+        let mut pair = Pair::new(receives, checked);
+        for step in &steps {
+            pair.step(step);
+            for at in 0..2 {
+                prop_assert!(pair.sides[1 - at].written.starts_with(&pair.sides[at].read));
+                let end = pair.sides[at].connection.end();
+                prop_assert!(!matches!(end, Some(End::Violation(_))), "{:?} of {}", end, at);
+            }
+        }
+        prop_assert!(pair.settle([true; 2]).is_some(), "it never comes to rest");
+        prop_assert_eq!(pair.rnr, 0);
+        let ends = [0, 1].map(|at| pair.sides[at].connection.end());
+        for at in 0..2 {
+            let (side, other) = (&pair.sides[at], &pair.sides[1 - at]);
+            prop_assert!(other.written.starts_with(&side.read));
+            prop_assert!(!matches!(ends[at], Some(End::Violation(_))), "{:?}", ends);
+            if matches!(ends[at], Some(End::Aborted | End::Lost | End::Reset(Reason::Aborted))) {
+                prop_assert!(other.connection.is_over(), "{:?}", ends);
+            }
+            // What was sent before a drop is read, and nobody waits for what nobody reads.
+            if let Some(sent) = side.dropped {
+                prop_assert!(side.offered.iter().all(Option::is_none), "{:?}", ends);
+                if other.dropped.is_none() && matches!(ends[1 - at], None | Some(End::Reset(Reason::Dropped))) {
+                    prop_assert_eq!(other.read.len(), sent);
+                    prop_assert_eq!(other.connection.reading(), Reading::Eof);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn who_never_reads_keeps_nobody_from_being_read(
         receives in [1..9_u32, 1..9_u32], len in 1..3000_usize,
     ) {
@@ -166,6 +200,72 @@ fn what_a_dropped_stream_has_offered_is_read() {
     assert_eq!(pair.sides[1].read, pair.sides[0].written);
     assert_eq!(pair.sides[1].connection.end(), Some(End::Reset(Reason::Dropped)));
     assert!(pair.sides[0].offered.iter().all(Option::is_none));
+}
+
+/// Neither reads any more what the other offers, and neither waits for that.
+#[test]
+fn two_dropped_ends_let_go_of_what_they_offer() {
+    let mut pair = Pair::new([2, 2], false);
+    for side in &mut pair.sides {
+        side.way = Way::Offer;
+        side.give(BLOCK);
+        side.write();
+    }
+    pair.sides.iter_mut().for_each(Side::drop_stream);
+    pair.settle([true; 2]).expect("it comes to rest");
+    for side in &pair.sides {
+        assert!(side.offered.iter().all(Option::is_none));
+        assert_eq!(side.connection.end(), Some(End::Reset(Reason::Dropped)));
+    }
+}
+
+/// Who drops while it reads what the peer offers says so behind that, or the READ would fail.
+#[test]
+fn who_drops_ends_its_reads_first() {
+    let mut pair = Pair::new([2, 2], false);
+    pair.sides[1].way = Way::Offer;
+    pair.sides[1].give(BLOCK);
+    pair.sides[1].write();
+    pair.deliver(1);
+    pair.sides[0].look();
+    assert!(pair.sides[0].fetch(1));
+    pair.sides[0].drop_stream();
+    while pair.deliver(0) {}
+    while pair.sides[1].look() {}
+    assert_eq!(pair.sides[1].connection.end(), None);
+    pair.settle([true; 2]).expect("it comes to rest");
+    assert_eq!(pair.sides[1].connection.end(), Some(End::Reset(Reason::Dropped)));
+    assert_eq!(pair.sides[0].connection.end(), None);
+}
+
+/// What was under way when the carrier went comes before the word that the stream was dropped.
+#[test]
+fn what_was_written_before_a_drop_is_sent_again_before_that_is_told() {
+    let mut pair = Pair::new([2, 2], false);
+    pair.sides[0].give(PAYLOAD * 3);
+    pair.sides[0].write();
+    pair.cut(false);
+    pair.sides[0].drop_stream();
+    pair.deliver(1);
+    pair.sides[0].look();
+    pair.sides[0].control();
+    pair.settle([true; 2]).expect("it comes to rest");
+    let other = &pair.sides[1];
+    assert_eq!(other.read, other.written_by_peer(PAYLOAD * 2));
+    assert_eq!(other.connection.reading(), Reading::Eof);
+}
+
+/// Also if the peer has not said yet what it holds.
+#[test]
+fn a_reset_is_told_on_a_later_carrier() {
+    let mut pair = Pair::new([2, 2], false);
+    pair.sides[0].give(PAYLOAD);
+    pair.sides[0].write();
+    pair.cut(false);
+    pair.sides[0].reset();
+    pair.settle([true; 2]).expect("it comes to rest");
+    let ends = [0, 1].map(|at| pair.sides[at].connection.end());
+    assert_eq!(ends, [Some(End::Aborted), Some(End::Reset(Reason::Aborted))]);
 }
 
 #[test]

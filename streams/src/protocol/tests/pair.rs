@@ -55,6 +55,8 @@ pub struct Side {
     pub way: Way,
     /// Writes without looking at credit: the negative control.
     pub heedless: bool,
+    /// The program has dropped the stream, when so many bytes were sent.
+    pub dropped: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +102,7 @@ impl Side {
             borrowed: Vec::new(),
             way: Way::Send,
             heedless: false,
+            dropped: None,
         }
     }
 
@@ -187,10 +190,12 @@ impl Side {
         self.wire.push_back(Wire::Send(message(&header, &descriptor.to_bytes())));
     }
 
-    /// Lets go of what the peer has read.
+    /// Lets go of what the peer has read. When the stream has ended, of all, as soon as the peer
+    /// has got what says so.
     pub fn release(&mut self) {
+        let has_ended = self.connection.end().is_some() && self.wire.is_empty();
         for offered in &mut self.offered {
-            if matches!(offered, Some((end, _)) if *end <= self.connection.taken()) {
+            if has_ended || matches!(offered, Some((end, _)) if *end <= self.connection.taken()) {
                 *offered = None;
             }
         }
@@ -229,7 +234,12 @@ impl Side {
     pub fn land(&mut self, peer: &Self) -> bool {
         let Some((slot, from, len)) = self.fetches.pop_front() else { return false };
         let addr = usize::try_from(from.addr).expect("an address");
-        let (_, bytes) = peer.offered[addr / BLOCK].as_ref().expect("it is still offered");
+        let Some((_, bytes)) = &peer.offered[addr / BLOCK] else {
+            // What had come before the READ failed is looked at before.
+            while self.look() {}
+            self.connection.violate(Violation::Offer);
+            return true;
+        };
         self.memory[slot.0 as usize] = bytes[addr % BLOCK..addr % BLOCK + len].to_vec();
         self.connection.fetched(slot);
         true
@@ -292,9 +302,30 @@ impl Side {
         &memory[offset..offset + len]
     }
 
+    /// The program gives up the stream.
+    pub fn reset(&mut self) {
+        if self.dropped.is_none() {
+            self.to_write.clear();
+            self.connection.abort();
+            self.control();
+        }
+    }
+
+    /// The program drops the stream. What it has borrowed it still has.
+    pub fn drop_stream(&mut self) {
+        if self.dropped.is_none() {
+            self.dropped = Some(self.written.len() - self.to_write.len());
+            self.to_write.clear();
+            self.connection.drop_stream();
+            self.control();
+        }
+    }
+
     /// Borrows what comes next.
     pub fn borrow(&mut self) {
-        if let Some(piece) = self.connection.borrow() {
+        if self.dropped.is_none()
+            && let Some(piece) = self.connection.borrow()
+        {
             let bytes = self.bytes(piece).to_vec();
             self.read.extend_from_slice(&bytes);
             self.borrowed.push((piece, bytes));
@@ -315,6 +346,9 @@ impl Side {
     /// Reads at most `len` bytes; how many were read.
     pub fn read(&mut self, len: usize) -> usize {
         let mut done = 0;
+        if self.dropped.is_some() {
+            return 0;
+        }
         while let Reading::Bytes(piece) = self.connection.reading() {
             let part = piece.len.min(len - done);
             if part == 0 {
@@ -397,13 +431,23 @@ impl Pair {
                 }
                 moved |= self.sides[at].write();
                 moved |= self.sides[at].control();
+                self.sides[at].release();
             }
             !moved
         })
     }
 
-    /// The carrier is gone, and there is another.
+    /// The carrier is gone, and there is another; none, if one end needs none.
     pub fn cut(&mut self, unsure: bool) {
+        if self.sides.iter().any(|side| side.connection.end().is_some()) {
+            for side in &mut self.sides {
+                side.wire.clear();
+                side.fetches.clear();
+                while side.look() {}
+                side.connection.lose();
+            }
+            return;
+        }
         for side in &mut self.sides {
             side.suspend();
             side.connection.resume(unsure);
@@ -415,7 +459,8 @@ impl Pair {
         match *step {
             Step::Write(at, len, way) => {
                 self.sides[at].way = way;
-                if !matches!(self.sides[at].connection.room(), Room::Over(_)) {
+                let is_there = self.sides[at].dropped.is_none();
+                if is_there && !matches!(self.sides[at].connection.room(), Room::Over(_)) {
                     self.sides[at].give(len);
                     self.sides[at].write();
                 }
@@ -430,6 +475,8 @@ impl Pair {
             Step::Fetch(at, len) => drop(self.sides[at].fetch(len)),
             Step::Land(at) => drop(self.land(at)),
             Step::Cut(unsure) => self.cut(unsure),
+            Step::Reset(at) => self.sides[at].reset(),
+            Step::Drop(at) => self.sides[at].drop_stream(),
             Step::Shut(at) => {
                 // A program shuts when all it has was taken.
                 if self.sides[at].to_write.is_empty() {
@@ -454,12 +501,30 @@ pub enum Step {
     Land(usize),
     Cut(bool),
     Shut(usize),
+    Reset(usize),
+    Drop(usize),
 }
 
+/// Steps after which both ends can still say all.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 0..300)
+}
+
+/// Steps of which some end the stream before its time.
+pub fn steps_and_ends() -> impl Strategy<Value = Vec<Step>> {
+    let side = 0..2_usize;
+    let step = prop_oneof![
+        80 => step(),
+        1 => side.clone().prop_map(Step::Reset),
+        2 => side.prop_map(Step::Drop),
+    ];
+    prop::collection::vec(step, 0..300)
+}
+
+fn step() -> impl Strategy<Value = Step> {
     let side = 0..2_usize;
     let way = prop_oneof![Just(Way::Send), Just(Way::Write), Just(Way::Offer)];
-    let step = prop_oneof![
+    prop_oneof![
         6 => (side.clone(), 1..150_usize, way).prop_map(|(at, len, way)| Step::Write(at, len, way)),
         6 => (side.clone(), 1..150_usize).prop_map(|(at, len)| Step::Read(at, len)),
         5 => side.clone().prop_map(Step::Borrow),
@@ -472,6 +537,5 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => side.clone().prop_map(Step::Land),
         1 => side.prop_map(Step::Shut),
         1 => any::<bool>().prop_map(Step::Cut),
-    ];
-    prop::collection::vec(step, 0..300)
+    ]
 }
