@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use super::command;
+use super::{Place, Rows};
 use crate::dropin;
 use crate::error::{Error, Result};
 use crate::repo;
@@ -23,17 +23,21 @@ const OURS: [&str; 2] = ["fatal runtime error", "cannot unwind"];
 /// What the functions are given.
 const ROUNDS: [&str; 4] = ["null", "garbage", "alive", "dead"];
 
+pub fn play(rows: &mut Rows<'_>) -> Result<()> {
+    rows.play("exports", &["cc", "readelf"], check)
+}
+
 /// Fails if NULL ends a process, or anything makes a function of ours end one.
-pub fn check(library: &Path, dir: &Path) -> Result<()> {
-    let program = dir.join("exports");
+fn check(place: &Place<'_>) -> Result<()> {
+    let program = place.dir.join("exports");
     let mut cc = Command::new("cc");
     cc.arg("-O1").arg("-o").arg(&program).arg(repo::root().join(SOURCE)).args(["-libverbs", "-ldl"]);
     repo::run(cc)?;
-    let names = functions(&library.join(dropin::LIBRARY))?;
+    let names = functions(&place.library.join(dropin::LIBRARY))?;
     let mut faults = Vec::new();
     for round in ROUNDS {
         for seed in 1..=if round == "null" { 1 } else { SEEDS } {
-            let mut calls = command(&program.to_string_lossy(), library, "sim:exports");
+            let mut calls = place.command(&program.to_string_lossy(), "sim:exports");
             calls.args([round, &seed.to_string()]).args(&names);
             let output = calls.output().map_err(|e| Error::io("run", &program, &e))?;
             let (said, errors) =

@@ -13,6 +13,8 @@ mod many;
 mod pyverbs;
 mod sockets;
 mod symbols;
+mod threads;
+mod tool;
 pub mod ucx;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ use crate::repo::{self, CHECKED};
 use crate::scratch::Scratch;
 use crate::setup::{self, UNMODIFIED};
 use crate::steps::Steps;
+use crate::tools::Tools;
 use cases::{Case, End};
 pub use jobs::{HPCC_INPUT, MPI_AS_ROOT, MPI_OVER_UCX};
 
@@ -42,15 +45,23 @@ const FAULTS: &str = "fault:loss=1%,seed=7:";
 pub fn run(part: &str) -> Result<()> {
     setup::implied(UNMODIFIED)?;
     let library = dropin::build(CHECKED)?;
+    let tool = Tools::build(CHECKED)?.program();
     interrupt::catch()?;
     let scratch = Scratch::new()?;
-    let mut rows =
-        Rows { part, library: &library, scratch: &scratch, steps: Steps::default(), skipped: Vec::new() };
+    let mut rows = Rows {
+        part,
+        library: &library,
+        tool: &tool,
+        scratch: &scratch,
+        steps: Steps::default(),
+        skipped: Vec::new(),
+    };
     rows.play("symbols", &[], |_| symbols::check(&library.join(dropin::LIBRARY)))?;
-    rows.play("exports", &[], |place| exports::check(place.library, place.dir))?;
+    exports::play(&mut rows)?;
     for (program, asks) in LOOKS {
-        rows.play(program, &[program], |place| asks(place.library))?;
+        rows.play(program, &[program], asks)?;
     }
+    tool::play(&mut rows)?;
     for case in Case::all() {
         rows.play(&case.name(), &[case.program], |place| play(&case, place))?;
     }
@@ -62,6 +73,7 @@ pub fn run(part: &str) -> Result<()> {
     differ::play(&mut rows)?;
     many::play(&mut rows)?;
     ends::play(&mut rows)?;
+    threads::play(&mut rows)?;
     sockets::play(&mut rows)?;
     pyverbs::play(&mut rows)?;
     jobs::play(&mut rows)?;
@@ -72,6 +84,7 @@ pub fn run(part: &str) -> Result<()> {
 struct Rows<'a> {
     part: &'a str,
     library: &'a Path,
+    tool: &'a Path,
     scratch: &'a Scratch,
     steps: Steps,
     /// What was not played, and why.
@@ -82,6 +95,8 @@ struct Rows<'a> {
 struct Place<'a> {
     /// The directory of the library.
     library: &'a Path,
+    /// Our program, whose `run` finds that library.
+    tool: &'a Path,
     /// One of the row's own, which goes with it.
     dir: &'a Path,
 }
@@ -106,10 +121,10 @@ impl Rows<'_> {
             self.skip(&format!("there is no `{missing}`; {INSTALL}"));
             return Ok(());
         }
-        let (scratch, library) = (self.scratch, self.library);
+        let Self { scratch, library, tool, .. } = *self;
         self.steps.check(name, || {
             let dir = scratch.subdirectory()?;
-            let result = check(&Place { library, dir: &dir });
+            let result = check(&Place { library, tool, dir: &dir });
             std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
             result
         });
@@ -142,68 +157,90 @@ impl Place<'_> {
         format!("{before}memif:{},role={role}{behind}", self.socket().display())
     }
 
-    /// A program over the library.
+    /// A program over the library, as users start it: `srnic run` becomes the program.
     fn command(&self, program: &str, device: &str) -> Command {
-        command(program, self.library, device)
+        let mut command = Command::new(self.tool);
+        command.args(run_arguments(program, device)).env("UCX_TLS", UCX_TRANSPORTS);
+        command
     }
+
+    /// A program over the library that has no device.
+    fn without_device(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        use_library(&mut command, self.library, "");
+        command
+    }
+}
+
+/// What our program is given to become another one.
+fn run_arguments<'a>(program: &'a str, device: &'a str) -> [&'a str; 5] {
+    ["run", "-d", device, "--", program]
 }
 
 /// UCX would else use shared memory on one machine.
 const UCX_TRANSPORTS: &str = "rc_verbs,ud_verbs,self";
 
-/// What a program that only looks at the device must say, over the library in a directory.
-type Look = fn(&Path) -> Result<()>;
+/// What a program that only looks at the device must say.
+type Look = fn(&Place<'_>) -> Result<()>;
 
 /// Those programs.
-const LOOKS: [(&str, Look); 4] =
-    [("ibv_devices", devices), ("ibv_devinfo", devinfo), ("ls", files), ("ucx_info", ucx_info)];
+const LOOKS: [(&str, Look); 5] = [
+    ("ibv_devices", devices),
+    ("ibv_devinfo", devinfo),
+    ("ls", files),
+    ("ucx_info", ucx_info),
+    ("fi_info", fi_info),
+];
 
-/// A program over the library in a directory.
-fn command(program: &str, library: &Path, device: &str) -> Command {
-    let mut command = Command::new(program);
-    use_library(&mut command, library, device);
-    command
-}
-
-/// Gives a program the library in a directory, and a device.
+/// Gives a program the library in a directory, and a device, by the variables that `srnic run`
+/// sets.
 pub fn use_library(command: &mut Command, library: &Path, device: &str) {
     command.env("LD_LIBRARY_PATH", library).env("SRNIC_DEVICE", device);
     command.env("LD_PRELOAD", library.join(dropin::PRELOAD)).env("UCX_TLS", UCX_TRANSPORTS);
 }
 
-fn devices(library: &Path) -> Result<()> {
-    let said = repo::output(&mut command("ibv_devices", library, "sim:look"))?;
+fn devices(place: &Place<'_>) -> Result<()> {
+    let said = repo::output(&mut place.command("ibv_devices", "sim:look"))?;
     says(&said, &["srnic0"])?;
+    // By the variables, without `srnic run`.
+    let mut by_hand = Command::new("ibv_devices");
+    use_library(&mut by_hand, place.library, "sim:look");
+    says(&repo::output(&mut by_hand)?, &["srnic0"])?;
     // Whose library it is.
-    let said = repo::output(&mut command("ibv_devices", library, ""))?;
+    let said = repo::output(&mut place.without_device("ibv_devices"))?;
     if said.contains("srnic0") { Err(Error(format!("a device that nobody named:\n{said}"))) } else { Ok(()) }
 }
 
-fn devinfo(library: &Path) -> Result<()> {
-    let said = repo::output(command("ibv_devinfo", library, "sim:look,ip=10.77.0.9; speed=40").arg("-v"))?;
+fn devinfo(place: &Place<'_>) -> Result<()> {
+    let said = repo::output(place.command("ibv_devinfo", "sim:look,ip=10.77.0.9; speed=40").arg("-v"))?;
     says(&said, &["srnic0", "PORT_ACTIVE", "Ethernet", "::ffff:10.77.0.9, RoCE v2", "10.0 Gbps (4)"])
 }
 
 /// What is below /sys and /dev for programs, and is not for who has no device.
-fn files(library: &Path) -> Result<()> {
+fn files(place: &Place<'_>) -> Result<()> {
     const PATHS: [&str; 2] = ["/sys/class/infiniband", "/dev/infiniband"];
     let device = "sim:look,ip=10.77.0.9";
-    let said = repo::output(command("ls", library, device).arg("-lR").args(PATHS))?;
+    let said = repo::output(place.command("ls", device).arg("-lR").args(PATHS))?;
     says(
         &said,
         &["/sys/class/infiniband/srnic0/ports/1/gid_attrs/types:", "crw-rw-rw- 1 root root 231, 192"],
     )?;
     let gid = "/sys/class/infiniband/srnic0/ports/1/gids/0";
-    let said = repo::output(command("cat", library, device).arg(gid))?;
+    let said = repo::output(place.command("cat", device).arg(gid))?;
     says(&said, &["0000:0000:0000:0000:0000:ffff:0a4d:0009"])?;
-    let output = command("ls", library, "").arg(PATHS[1]).output();
+    let output = place.without_device("ls").arg(PATHS[1]).output();
     let output = output.map_err(|e| Error::io("run", Path::new("ls"), &e))?;
     if output.status.success() { Err(Error::new("a device that nobody named is in /dev")) } else { Ok(()) }
 }
 
-fn ucx_info(library: &Path) -> Result<()> {
-    let said = repo::output(command("ucx_info", library, "sim:look,ip=10.77.0.9").arg("-d"))?;
+fn ucx_info(place: &Place<'_>) -> Result<()> {
+    let said = repo::output(place.command("ucx_info", "sim:look,ip=10.77.0.9").arg("-d"))?;
     says(&said, &["Transport: rc_verbs", "Transport: ud_verbs", "Device: srnic0:1"])
+}
+
+fn fi_info(place: &Place<'_>) -> Result<()> {
+    let said = repo::output(place.command("fi_info", "sim:look,ip=10.77.0.9").args(["-p", "verbs"]))?;
+    says(&said, &["provider: verbs", "domain: srnic0", "type: FI_EP_MSG", "type: FI_EP_DGRAM"])
 }
 
 fn says(said: &str, all: &[&str]) -> Result<()> {

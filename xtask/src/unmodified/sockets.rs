@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{Place, Rows, is_there};
-use crate::dropin;
 use crate::error::{Error, Result};
 use crate::listening;
 use crate::process::{Process, free_port};
@@ -64,9 +63,8 @@ fn iperf3(place: &Place<'_>, preload: &Path) -> Result<()> {
     let port = free_port()?.to_string();
     let side = |role: &str, options: &[&str]| {
         let mut command = place.command("iperf3", &place.memif(role, "", ""));
-        // Ours is first: what librdmacm opens is ours.
-        let own = place.library.join(dropin::PRELOAD);
-        command.env("LD_PRELOAD", format!("{} {}", own.display(), preload.display()));
+        // `srnic run` has ours go before it: what librdmacm opens is ours.
+        command.env("LD_PRELOAD", preload);
         command.args(["-p", &port]).args(options);
         command
     };
