@@ -24,8 +24,8 @@ unsafe impl Object for Device {
     type C = abi::Device;
 
     /// It is as long as the process.
-    unsafe fn is_alive(_c: *mut abi::Device) -> bool {
-        true
+    unsafe fn is_alive(c: *mut abi::Device) -> bool {
+        c.is_aligned()
     }
 }
 

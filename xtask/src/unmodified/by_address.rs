@@ -42,7 +42,7 @@ const UDADDY: &str = "udaddy";
 /// Both ends: the server, its client, and whether the server goes on for ever. That of `rping` may
 /// close its descriptor while a thread of its own is about to ask for the next event, and fail at
 /// its end.
-const ROWS: [([&str; 2], [&str; 2], bool); 13] = [
+const ROWS: [([&str; 2], [&str; 2], bool); 12] = [
     (
         ["rping", "-s -P -p {port} -C 100 -S 4000 -V"],
         ["rping", "-c -a {server} -p {port} -C 100 -S 4000 -V"],
@@ -72,15 +72,15 @@ const ROWS: [([&str; 2], [&str; 2], bool); 13] = [
         ["riostream", "-s {server} -p {port} -T v -S 64 -C 10"],
         false,
     ),
-    (
-        ["riostream", "-p {port} -T v -T b -S 100000 -C 10"],
-        ["riostream", "-s {server} -p {port} -T v -T b -S 100000 -C 10"],
-        false,
-    ),
     (["rcopy", "-p {port}"], ["rcopy", "{dir}/original {server}:{dir}/copy -p {port}"], true),
     ([UDADDY, ""], [UDADDY, "-s {server}"], false),
     ([UDADDY, "-c 10 -C 20 -S 4000"], [UDADDY, "-s {server} -c 10 -C 20 -S 4000"], false),
 ];
+
+/// It looks for the last byte of what several WRITEs bring, so it wants them in order. Its service
+/// repairs losses then.
+const RIOSTREAM: &str = "-p {port} -T v -T b -S 100000 -C 10";
+const STRICT: [&str; 2] = ["; order=strict"; 2];
 
 /// perftest, whose queue pairs the connection manager connects: what both ends are given beside
 /// `-R`, and whether the service repairs losses.
@@ -107,7 +107,9 @@ impl Case {
         let perftest = PERFTEST
             .into_iter()
             .map(|(program, options, repairs)| (Self::perftest(program, options), repairs));
-        let cases: Vec<_> = rows.chain(perftest).collect();
+        let free = Self::both("riostream", RIOSTREAM, "-s {server}");
+        let strict = Self { behind: STRICT, ..free.clone() };
+        let cases: Vec<_> = rows.chain(perftest).chain([(free, false), (strict, true)]).collect();
         let lossy = cases.clone().into_iter().filter(|(_, repairs)| *repairs);
         let lossy = lossy.map(|(case, _)| Self { is_lossy: true, ..case });
         let first = cases.first().cloned().into_iter();
@@ -122,11 +124,15 @@ impl Case {
         Self { program: client.0, server, client, stays, is_lossy: false, behind: [""; 2] }
     }
 
-    fn perftest(program: &'static str, options: &str) -> Self {
-        let server = format!("-R -F -p {{port}} {options}");
-        let client = format!("{server} {{server}}");
-        let (server, client) = ((program, server), (program, client));
+    /// Both ends are given the same options, and the client where its server is.
+    fn both(program: &'static str, options: &str, server: &str) -> Self {
+        let client = (program, format!("{options} {server}"));
+        let server = (program, options.to_owned());
         Self { program, server, client, stays: false, is_lossy: false, behind: [""; 2] }
+    }
+
+    fn perftest(program: &'static str, options: &str) -> Self {
+        Self::both(program, &format!("-R -F -p {{port}} {options}"), "{server}")
     }
 
     /// What the table calls it.

@@ -60,7 +60,7 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
             for &is_lossy in losses {
                 let name = row.name(mtu, is_lossy);
                 match why_not {
-                    Some(why_not) if rows.is_asked_for(&name) => rows.skip(why_not),
+                    Some(why_not) if rows.is_asked_for(&name) => rows.skip(&name, why_not),
                     Some(_) => {}
                     None => rows.play(&name, &["ip", row.program], |place| run(row, mtu, is_lossy, place))?,
                 }

@@ -103,7 +103,7 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
             continue;
         }
         if job.program == PYTHON && !has_modules() {
-            rows.skip(&format!("{PYTHON} has no mpi4py or no numpy; {INSTALL}"));
+            rows.skip(&name, &format!("{PYTHON} has no mpi4py or no numpy; {INSTALL}"));
             continue;
         }
         let programs = ["mpirun", job.program];

@@ -34,6 +34,8 @@ use crate::tools::Tools;
 use cases::{Case, End};
 pub use jobs::{HPCC_INPUT, MPI_AS_ROOT, MPI_OVER_UCX};
 
+/// How a line begins that says what was not played.
+pub const SKIPPED: &str = "skipped: ";
 /// Longest run of a pair: far more than any takes.
 const LIMIT: Duration = Duration::from_secs(300);
 /// What brings what is missing.
@@ -54,6 +56,7 @@ pub fn run(part: &str) -> Result<()> {
         tool: &tool,
         scratch: &scratch,
         steps: Steps::default(),
+        found: false,
         skipped: Vec::new(),
     };
     rows.play("symbols", &[], |_| symbols::check(&library.join(dropin::LIBRARY)))?;
@@ -87,8 +90,10 @@ struct Rows<'a> {
     tool: &'a Path,
     scratch: &'a Scratch,
     steps: Steps,
-    /// What was not played, and why.
-    skipped: Vec<String>,
+    /// Whether any row was asked for.
+    found: bool,
+    /// Why rows were not played, and which.
+    skipped: Vec<(String, Vec<String>)>,
 }
 
 /// Where a row is played.
@@ -116,9 +121,10 @@ impl Rows<'_> {
         if !self.is_asked_for(name) {
             return Ok(());
         }
+        self.found = true;
         interrupt::check()?;
         if let Some(missing) = programs.iter().find(|program| !is_there(program)) {
-            self.skip(&format!("there is no `{missing}`; {INSTALL}"));
+            self.skip(name, &format!("there is no `{missing}`; {INSTALL}"));
             return Ok(());
         }
         let Self { scratch, library, tool, .. } = *self;
@@ -131,18 +137,32 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Something is not played.
-    fn skip(&mut self, why: &str) {
-        if !self.skipped.iter().any(|said| said == why) {
-            self.skipped.push(why.to_owned());
+    /// A row is not played.
+    fn skip(&mut self, name: &str, why: &str) {
+        self.found = true;
+        match self.skipped.iter_mut().find(|(said, _)| said == why) {
+            Some((_, names)) => names.push(name.to_owned()),
+            None => self.skipped.push((why.to_owned(), vec![name.to_owned()])),
         }
     }
 
     fn finish(self) -> Result<()> {
-        for why in self.skipped {
-            println!("skipped: {why}");
+        if !self.found {
+            return Err(Error(format!("the name of no row contains `{}`", self.part)));
+        }
+        for (why, names) in &self.skipped {
+            println!("{}", skipped(why, names));
         }
         self.steps.finish()
+    }
+}
+
+/// What is said of rows that were not played for one reason.
+fn skipped(why: &str, names: &[String]) -> String {
+    match names {
+        [name] => format!("{SKIPPED}{name}: {why}"),
+        [name, more @ ..] => format!("{SKIPPED}{name} and {} more: {why}", more.len()),
+        [] => String::new(),
     }
 }
 
@@ -285,4 +305,16 @@ fn last_line(output: &Path) -> String {
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|place: PathBuf| place.join(program)).any(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_played_is_said_with_its_reason() {
+        let names = ["ib_send_bw -e", "ib_send_bw -b", "ib_send_lat"].map(str::to_owned);
+        assert_eq!(skipped("there is none", &names[..1]), "skipped: ib_send_bw -e: there is none");
+        assert_eq!(skipped("there is none", &names), "skipped: ib_send_bw -e and 2 more: there is none");
+    }
 }

@@ -30,16 +30,19 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
             continue;
         }
         match installed() {
+            _ if !is_there(program) => {
+                rows.skip(&name, &format!("there is no `{program}` (Debian: {program})"))
+            }
             Some((_, version)) if version < least => {
-                rows.skip(&format!("{name}: before rdma-core {least} {fault}; version {version} is here"));
+                rows.skip(&name, &format!("before rdma-core {least} {fault}; version {version} is here"));
             }
             Some((preload, _)) => rows.play(&name, &[program], |place| iperf3(place, &preload))?,
-            None => rows.skip(&format!("{name}: there is no {PRELOAD} (Debian: librdmacm1)")),
+            None => rows.skip(&name, &format!("there is no {PRELOAD} (Debian: librdmacm1)")),
         }
     }
     let name = "redis-server over librspreload";
-    if rows.is_asked_for(name) && is_there("redis-server") {
-        rows.skip(&format!("{name}: no version of librdmacm is known that carries it (docs/unmodified.md)"));
+    if rows.is_asked_for(name) {
+        rows.skip(name, "no version of librdmacm is known that carries it (docs/unmodified.md)");
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ const NO_SENSE: i32 = 2;
 const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// What it refuses, the status, and the words that it says.
-const REFUSED: [(&[&str], i32, &[&str]); 10] = [
+const REFUSED: [(&[&str], i32, &[&str]); 9] = [
     (
         &["-d", "sim:a", "--", "/nonexistent/program"],
         NO_PROGRAM,
@@ -28,7 +28,6 @@ const REFUSED: [(&[&str], i32, &[&str]); 10] = [
     (&["-d", "sim:a", "--", "/dev/zero"], NO_PROGRAM, &["cannot run /dev/zero", "Permission denied"]),
     (&["-d", "nothing", "--", "true"], NO_PROGRAM, &["has no scheme"]),
     (&["-d", "sim:a,colour=red", "--", "true"], NO_PROGRAM, &["colour"]),
-    (&["-d", "sim:a; dialect=latin", "--", "true"], NO_PROGRAM, &["dialect=latin", "dialect=plain"]),
     (&["-d", "af_xdp:eth0,ip=10.0.0.1", "--", "true"], NO_PROGRAM, &["srnic switch"]),
     (&["--devices", "/nonexistent/file", "--", "true"], NO_PROGRAM, &["cannot read /nonexistent/file"]),
     (&["--devices", "/dev/null", "--", "true"], NO_PROGRAM, &["a file without devices"]),
@@ -36,10 +35,17 @@ const REFUSED: [(&[&str], i32, &[&str]); 10] = [
     (&["--", "true"], NO_SENSE, &["--device"]),
 ];
 
+/// What the library refuses when the program looks for devices, and the words that it says.
+const REFUSED_LATER: [(&str, &str); 3] = [
+    ("sim:a; dialect=latin", "`dialect=latin`: behind the device there may be dialect=srnic"),
+    ("sim:a; order=any", "order=strict"),
+    ("sim:a; speed=fast", "in gigabits a second"),
+];
+
 pub fn play(rows: &mut Rows<'_>) -> Result<()> {
     rows.play("srnic run, two devices", &["ibv_devices", "ibv_rc_pingpong"], two_devices)?;
     rows.play("srnic run, {rank}", &["ibv_devinfo"], ranks)?;
-    rows.play("srnic run, refused", &[], refused)?;
+    rows.play("srnic run, refused", &["ibv_devices"], refused)?;
     rows.play("srnic run, what the program has", &[], inherited)?;
     rows.play("srnic run leaves nothing", &["ibv_rc_pingpong"], leaves_nothing)
 }
@@ -101,7 +107,14 @@ fn refused(place: &Place<'_>) -> Result<()> {
             return Err(Error(format!("{arguments:?} ended with {}, not {status}", ended.status)));
         }
     }
-    println!("{} refused", REFUSED.len());
+    for (device, words) in REFUSED_LATER {
+        let ended = output(run(place, &["-d", device, "--", "ibv_devices"]))?;
+        says(&String::from_utf8_lossy(&ended.stderr), &[words])?;
+        if String::from_utf8_lossy(&ended.stdout).contains("srnic0") {
+            return Err(Error(format!("`{device}` is a device")));
+        }
+    }
+    println!("{} refused", REFUSED.len() + REFUSED_LATER.len());
     Ok(())
 }
 
