@@ -36,6 +36,8 @@ pub struct DeviceConfig {
     pub source: Source,
     /// What queue pairs of type RC speak.
     pub wire_mode: WireMode,
+    /// They place requests strictly in the order of sending, also where packets are lost.
+    pub strict_placement: bool,
     /// Gigabits a second that the port is said to have.
     pub speed: u32,
 }
@@ -106,17 +108,24 @@ fn named(line: &str) -> Option<(&str, &str)> {
 pub fn parse(name: &str, text: &str) -> Result<DeviceConfig, ConfigError> {
     let mut parts = text.split(';').map(str::trim);
     let source = port(parts.next().unwrap_or_default().parse()?);
-    let mut config =
-        DeviceConfig { name: name.to_owned(), source, wire_mode: WireMode::Srnic, speed: SPEED_DEFAULT };
+    let mut config = DeviceConfig {
+        name: name.to_owned(),
+        source,
+        wire_mode: WireMode::Srnic,
+        strict_placement: false,
+        speed: SPEED_DEFAULT,
+    };
     for part in parts.filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         match (key.trim(), value.trim()) {
             ("dialect", "srnic") => config.wire_mode = WireMode::Srnic,
             ("dialect", "plain") => config.wire_mode = WireMode::Plain,
+            ("order", "free") => config.strict_placement = false,
+            ("order", "strict") => config.strict_placement = true,
             ("speed", value) => config.speed = speed(value)?,
             (key, value) => {
                 return Err(ConfigError(format!(
-                    "`{key}={value}`: behind the device there may be dialect=srnic, dialect=plain, and speed=GIGABITS"
+                    "`{key}={value}`: behind the device there may be dialect=srnic, dialect=plain, order=free, order=strict, and speed=GIGABITS"
                 )));
             }
         }

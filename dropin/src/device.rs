@@ -23,9 +23,10 @@ pub struct Device {
 unsafe impl Object for Device {
     type C = abi::Device;
 
-    /// It is as long as the process.
-    unsafe fn is_alive(_c: *mut abi::Device) -> bool {
-        true
+    /// It is as long as the process, and programs have none but those that are listed; tests have
+    /// others.
+    unsafe fn is_alive(c: *mut abi::Device) -> bool {
+        cfg!(test) || known().iter().any(|device| device.address() == c)
     }
 }
 

@@ -51,15 +51,23 @@ pub fn speak(qp: &Qp, options: Option<Options>, attr: &mut QpAttr, mask: &mut Qp
     };
     qp.pair().limit_window(options.window);
     if options.strict_placement {
-        attr.write_order |= WriteOrder::STRICT_PLACEMENT;
-        *mask |= QpAttrMask::WRITE_ORDER;
+        place_strictly(attr, mask);
     }
+}
+
+fn place_strictly(attr: &mut QpAttr, mask: &mut QpAttrMask) {
+    attr.write_order |= WriteOrder::STRICT_PLACEMENT;
+    *mask |= QpAttrMask::WRITE_ORDER;
 }
 
 /// What the program has set, or else the device's dialect, becomes an attribute.
 pub fn take_choice(qp: &Qp, attr: &mut QpAttr, mask: &mut QpAttrMask) {
+    let config = &qp.engine().config;
     match qp.dialect().get() {
-        Choice::Unset if qp.engine().config.wire_mode == WireMode::Srnic => {}
+        Choice::Unset if config.wire_mode == WireMode::Srnic && config.strict_placement => {
+            place_strictly(attr, mask);
+        }
+        Choice::Unset if config.wire_mode == WireMode::Srnic => {}
         Choice::Unset | Choice::Plain => speak(qp, None, attr, mask),
         Choice::Srnic(options) => speak(qp, Some(options), attr, mask),
     }
@@ -84,7 +92,7 @@ fn offer(qp: &Qp) -> Result<Options> {
     }
     Ok(Options {
         window: engine.device.window_max(),
-        strict_placement: false,
+        strict_placement: engine.config.strict_placement,
         path_mtu: engine.path_mtu_max(),
         takes_1408: TAKES_1408,
     })

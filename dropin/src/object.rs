@@ -16,6 +16,8 @@ use std::sync::{Mutex, TryLockError};
 
 /// Objects that were destroyed, and whose memory is kept.
 const KEPT: usize = 256;
+/// Nothing is below this address: whoever names such an object has a NULL, or a field of one.
+const LOWEST: usize = 4096;
 /// What stands in front of an object that is alive, of one that a call is destroying, and of one
 /// that is no more.
 const ALIVE: u64 = 0x5352_4e49_4341_4c56;
@@ -131,7 +133,7 @@ impl<T: Object> Argument for &T {
     #[inline]
     unsafe fn from_c(c: *mut T::C) -> Result<Self> {
         // SAFETY: the program has it from `give`.
-        if c.is_null() || !unsafe { T::is_alive(c) } {
+        if c.addr() < LOWEST || !unsafe { T::is_alive(c) } {
             return Err(Errno::INVALID);
         }
         // SAFETY: it is alive, and by the contract of verbs it stays so for as long as the call
@@ -186,8 +188,8 @@ impl<T: Object> Argument for Taken<T> {
 
     unsafe fn from_c(c: *mut T::C) -> Result<Self> {
         // SAFETY: the program has it from `give`.
-        let whole =
-            NonNull::new(marked::<T>(c).cast_mut()).filter(|_| !c.is_null() && unsafe { T::is_alive(c) });
+        let whole = NonNull::new(marked::<T>(c).cast_mut())
+            .filter(|_| c.addr() >= LOWEST && unsafe { T::is_alive(c) });
         let taken = whole.ok_or(Errno::INVALID)?;
         // SAFETY: its mark is there.
         let mark = unsafe { &taken.as_ref().mark };

@@ -8,6 +8,9 @@ fn a_device_has_its_dialect_and_its_speed_behind_it() {
     assert!(matches!(&config.source, Source::Spec(spec) if spec.faults.is_some()));
     let config = parse("srnic0", "sim:here").expect("as it should be");
     assert_eq!((config.wire_mode, config.speed), (WireMode::Srnic, SPEED_DEFAULT));
+    assert!(!config.strict_placement);
+    let strict = |text: &str| parse("srnic0", text).expect("as it should be").strict_placement;
+    assert!(strict("sim:here; order=strict") && !strict("sim:here; order=free"));
 }
 
 #[test]
@@ -15,6 +18,7 @@ fn what_makes_no_sense_is_said_with_what_may_be() {
     for (text, said) in [
         ("", "has no scheme"),
         ("sim:here;dialect=latin", "`dialect=latin`: behind the device there may be"),
+        ("sim:here;order=any", "`order=any`: behind the device there may be"),
         ("sim:here;speed=fast", "in gigabits a second"),
         ("sim:here;fast", "`fast=`"),
     ] {

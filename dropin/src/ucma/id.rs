@@ -143,7 +143,7 @@ impl State {
             src_port: self.src.map(|src| src.port()),
             srq: false,
             window: engine.device.window_max(),
-            strict_placement: false,
+            strict_placement: engine.config.strict_placement,
             dialect: if engine.config.wire_mode == WireMode::Plain { Dialect::Off } else { Dialect::Prefer },
         })
     }

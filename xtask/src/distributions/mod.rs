@@ -19,6 +19,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::repo;
 use crate::setup::{self, DISTRIBUTIONS};
+use crate::unmodified::SKIPPED;
 use chroot::{Chroot, Layer, Network};
 use host::Host;
 use release::{RELEASES, Release};
@@ -74,7 +75,11 @@ fn timed(name: &str, chroot: &Chroot<'_>, run: &Run) -> Outcome {
     let result = play(chroot, run);
     println!("{} s", start.elapsed().as_secs());
     match result {
-        Ok(()) => Outcome::Ok,
+        Ok(lacks) if lacks.is_empty() => Outcome::Ok,
+        Ok(lacks) => {
+            lacks.iter().for_each(|line| println!("{line}"));
+            Outcome::Partly
+        }
         Err(error) => {
             eprintln!("{error}");
             Outcome::Failed
@@ -82,8 +87,8 @@ fn timed(name: &str, chroot: &Chroot<'_>, run: &Run) -> Outcome {
     }
 }
 
-/// One run. What it says goes to a file.
-fn play(chroot: &Chroot<'_>, run: &Run) -> Result<()> {
+/// One run. What it says goes to a file; what it left out, and why, is returned.
+fn play(chroot: &Chroot<'_>, run: &Run) -> Result<Vec<String>> {
     program::write(&chroot.place().join("program"))?;
     let log = chroot.place().join(format!("{}.log", run.name.replace(' ', "-")));
     let file = File::create(&log).map_err(|e| Error::io("create", &log, &e))?;
@@ -91,10 +96,10 @@ fn play(chroot: &Chroot<'_>, run: &Run) -> Result<()> {
     let mut command: Command = chroot.command(run.layer, run.network, &run.script.text());
     command.stdin(Stdio::null()).stdout(file).stderr(errors);
     let status = command.status().map_err(|e| Error(format!("cannot start `unshare`: {e}")))?;
-    if status.success() {
-        return Ok(());
-    }
     let said = fs::read(&log).unwrap_or_default();
+    if status.success() {
+        return Ok(left_out(&String::from_utf8_lossy(&said)));
+    }
     Err(Error(format!(
         "{} failed: {status}; the last lines of {}:\n{}\nto begin anew, remove {}",
         run.name,
@@ -102,6 +107,15 @@ fn play(chroot: &Chroot<'_>, run: &Run) -> Result<()> {
         last_lines(&String::from_utf8_lossy(&said)),
         chroot.place().display()
     )))
+}
+
+/// The lines of a run that say what it left out, each once.
+fn left_out(said: &str) -> Vec<String> {
+    let mut lines: Vec<_> =
+        said.lines().filter(|line| line.starts_with(SKIPPED)).map(str::to_owned).collect();
+    lines.sort();
+    lines.dedup();
+    lines
 }
 
 fn last_lines(text: &str) -> String {
@@ -141,6 +155,12 @@ mod tests {
         assert!(verdict(&[row(vec![Outcome::Ok, Outcome::Skipped])]).is_ok());
         let failed = verdict(&[row(vec![Outcome::Ok]), row(vec![Outcome::Ok, Outcome::Failed])]);
         assert_eq!(failed.expect_err("one failed").0, "failed: demo on Debian 12");
+    }
+
+    #[test]
+    fn what_a_run_left_out_is_told() {
+        let said = "skipped: b: there is none\nok\nskipped: a: old\n  skipped: no\nskipped: a: old\n";
+        assert_eq!(left_out(said), ["skipped: a: old", "skipped: b: there is none"]);
     }
 
     #[test]

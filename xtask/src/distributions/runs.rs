@@ -50,7 +50,9 @@ const INSTALL: &str = "cd /srnic && cargo install --locked --path benches/tools 
 /// The command installs them.
 const UNMODIFIED: &str = "
 cd /srnic
-for row in symbols ibv_dev 'pingpong -' ib_send_bw ib_write_lat ib_read_bw rping rstream ucx_info tag_ 'mpirun all' 'mpirun Net'; do
+for row in symbols exports ibv_dev 'srnic run' 'pingpong -' ib_send_bw ib_write_lat ib_read_bw ib_atomic_bw \\
+    rping ucmatose rdma_client cmtime rstream riostream rcopy ucx_info 'verbs -t am_' tag_ fi_info 'mpirun all' 'mpirun Net'
+do
     cargo xtask test --unmodified \"$row\"
 done
 ";

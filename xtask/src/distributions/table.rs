@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     Ok,
+    /// Well, but something was left out.
+    Partly,
     Failed,
     Skipped,
 }
@@ -25,6 +27,7 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         let word = |outcome: &Outcome| match outcome {
             Outcome::Ok => "ok",
+            Outcome::Partly => "ok, some skipped",
             Outcome::Failed => "FAILED",
             Outcome::Skipped => "skipped",
         };

@@ -14,13 +14,16 @@ const SERVER: &str = "10.77.0.1";
 /// What `rcopy` carries, in bytes.
 const FILE: usize = 3_000_000;
 
+/// A program and its arguments.
+type Side = (&'static str, String);
+
 /// A server and its client. In the arguments, `{server}` is the server's address, `{port}` a port,
 /// and `{dir}` a directory of the case's own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Case {
     pub program: &'static str,
-    server: [&'static str; 2],
-    client: [&'static str; 2],
+    server: Side,
+    client: Side,
     /// The server goes on until it is ended.
     stays: bool,
     pub is_lossy: bool,
@@ -39,7 +42,7 @@ const UDADDY: &str = "udaddy";
 /// Both ends: the server, its client, and whether the server goes on for ever. That of `rping` may
 /// close its descriptor while a thread of its own is about to ask for the next event, and fail at
 /// its end.
-const ROWS: [([&str; 2], [&str; 2], bool); 13] = [
+const ROWS: [([&str; 2], [&str; 2], bool); 12] = [
     (
         ["rping", "-s -P -p {port} -C 100 -S 4000 -V"],
         ["rping", "-c -a {server} -p {port} -C 100 -S 4000 -V"],
@@ -72,34 +75,69 @@ const ROWS: [([&str; 2], [&str; 2], bool); 13] = [
     (["rcopy", "-p {port}"], ["rcopy", "{dir}/original {server}:{dir}/copy -p {port}"], true),
     ([UDADDY, ""], [UDADDY, "-s {server}"], false),
     ([UDADDY, "-c 10 -C 20 -S 4000"], [UDADDY, "-s {server} -c 10 -C 20 -S 4000"], false),
-    (["ib_write_bw", "-R -F -p {port} -n 200"], ["ib_write_bw", "-R -F -p {port} -n 200 {server}"], false),
+];
+
+/// It looks for the last byte of what several WRITEs bring, so it wants them in order. Its service
+/// repairs losses then.
+const RIOSTREAM: &str = "-p {port} -T v -T b -S 100000 -C 10";
+const STRICT: [&str; 2] = ["; order=strict"; 2];
+
+/// perftest, whose queue pairs the connection manager connects: what both ends are given beside
+/// `-R`, and whether the service repairs losses.
+const PERFTEST: [(&str, &str, bool); 11] = [
+    ("ib_write_bw", "-n 200", true),
+    ("ib_send_bw", "-n 200", true),
+    ("ib_send_bw", "-n 200 -q 4 -e", true),
+    ("ib_send_bw", "-n 200 -c UD", false),
+    ("ib_read_bw", "-n 200", true),
+    ("ib_atomic_bw", "-n 200", true),
+    ("ib_send_lat", "-n 200", true),
+    ("ib_send_lat", "-n 200 -c UD", false),
+    ("ib_write_lat", "-n 200", true),
+    ("ib_read_lat", "-n 200", true),
+    ("ib_atomic_lat", "-n 200", true),
 ];
 
 impl Case {
     /// All of them, over a good network and over a bad one, and the first in all dialects.
     pub fn all() -> impl Iterator<Item = Self> {
-        let case = |(server, client, stays): ([&'static str; 2], [&'static str; 2], bool)| Self {
-            program: client[0],
-            server,
-            client,
-            stays,
-            is_lossy: false,
-            behind: [""; 2],
-        };
-        let cases = ROWS.into_iter().map(case);
-        let lossy = ROWS
+        let rows = ROWS
             .into_iter()
-            .filter(|row| row.1[0] != UDADDY)
-            .map(case)
-            .map(|case| Self { is_lossy: true, ..case });
-        let first = ROWS.into_iter().take(1).map(case);
-        let dialects = first.flat_map(|case| DIALECTS.map(|behind| Self { behind, ..case }));
-        cases.chain(lossy).chain(dialects)
+            .map(|(server, client, stays)| (Self::of(server, client, stays), client[0] != UDADDY));
+        let perftest = PERFTEST
+            .into_iter()
+            .map(|(program, options, repairs)| (Self::perftest(program, options), repairs));
+        let free = Self::both("riostream", RIOSTREAM, "-s {server}");
+        let strict = Self { behind: STRICT, ..free.clone() };
+        let cases: Vec<_> = rows.chain(perftest).chain([(free, false), (strict, true)]).collect();
+        let lossy = cases.clone().into_iter().filter(|(_, repairs)| *repairs);
+        let lossy = lossy.map(|(case, _)| Self { is_lossy: true, ..case });
+        let first = cases.first().cloned().into_iter();
+        let dialects = first.flat_map(|(case, _)| DIALECTS.map(|behind| Self { behind, ..case.clone() }));
+        let cases = cases.into_iter().map(|(case, _)| case);
+        cases.chain(lossy).chain(dialects).collect::<Vec<_>>().into_iter()
+    }
+
+    fn of(server: [&'static str; 2], client: [&'static str; 2], stays: bool) -> Self {
+        let side = |[program, arguments]: [&'static str; 2]| (program, arguments.to_owned());
+        let (server, client) = (side(server), side(client));
+        Self { program: client.0, server, client, stays, is_lossy: false, behind: [""; 2] }
+    }
+
+    /// Both ends are given the same options, and the client where its server is.
+    fn both(program: &'static str, options: &str, server: &str) -> Self {
+        let client = (program, format!("{options} {server}"));
+        let server = (program, options.to_owned());
+        Self { program, server, client, stays: false, is_lossy: false, behind: [""; 2] }
+    }
+
+    fn perftest(program: &'static str, options: &str) -> Self {
+        Self::both(program, &format!("-R -F -p {{port}} {options}"), "{server}")
     }
 
     /// What the table calls it.
     pub fn name(&self) -> String {
-        let words = self.client[1].split_whitespace().filter(|word| !word.contains('{'));
+        let words = self.client.1.split_whitespace().filter(|word| !word.contains('{'));
         let loss = if self.is_lossy { ["1 %", "loss"].as_slice() } else { &[] };
         let all = [self.program].into_iter().chain(words).chain(loss.iter().copied());
         let mut name = all.collect::<Vec<_>>().join(" ");
@@ -113,7 +151,7 @@ impl Case {
 
     /// Both its programs.
     pub const fn programs(&self) -> [&'static str; 2] {
-        [self.server[0], self.client[0]]
+        [self.server.0, self.client.0]
     }
 }
 
@@ -121,7 +159,7 @@ impl Case {
 pub fn play(case: &Case, place: &Place<'_>) -> Result<()> {
     let dir = place.dir;
     let port = free_port()?.to_string();
-    let side = |role: &str, [program, arguments]: [&str; 2], behind: &str| {
+    let side = |role: &str, (program, arguments): &Side, behind: &str| {
         let faults = if case.is_lossy { FAULTS } else { "" };
         let mut command = place.command(program, &place.memif(role, faults, behind));
         command.args(arguments.split_whitespace().map(|argument| {
@@ -130,12 +168,12 @@ pub fn play(case: &Case, place: &Place<'_>) -> Result<()> {
         }));
         command
     };
-    let carries = case.client[1].contains("{dir}/copy");
+    let carries = case.client.1.contains("{dir}/copy");
     let original = dir.join("original");
     fs::write(&original, text()).map_err(|e| Error::io("write", &original, &e))?;
-    let mut server = Process::start("server", side("server", case.server, case.behind[0]), dir)?;
+    let mut server = Process::start("server", side("server", &case.server, case.behind[0]), dir)?;
     listening::wait_for_socket(&mut server, &place.socket(), LIMIT)?;
-    let mut client = Process::start("client", side("client", case.client, case.behind[1]), dir)?;
+    let mut client = Process::start("client", side("client", &case.client, case.behind[1]), dir)?;
     if case.stays {
         client.finish(LIMIT)?;
     } else {

@@ -30,7 +30,7 @@ const PERFTEST: [(&str, &[&str], bool); 14] = [
     ("ib_write_lat", &["-a -n 100"], true),
     ("ib_read_lat", &["-a -n 100", "-e"], true),
     ("ib_atomic_lat", &["", "-e", "-A CMP_AND_SWAP"], true),
-    ("ib_send_bw", &["-c UC", "-c UD"], false),
+    ("ib_send_bw", &["-c UC", "-c UC -e", "-c UD", "-c UD -e"], false),
     ("ib_write_bw", &["-c UC"], false),
     ("ib_send_lat", &["-c UC", "-c UD"], false),
     ("ib_write_lat", &["-c UC -n 100"], false),

@@ -1,7 +1,12 @@
 /* Calls functions of a libibverbs with what no program should give them, each in a process of its
  * own. What the library is linked to it finds by LD_LIBRARY_PATH.
  *
- *     exports null|garbage|alive|dead SEED NAME..
+ *     exports null|garbage|sound|alive|dead SEED NAME..
+ *
+ * "sound" gives objects that are alive and structures of zeros, which no call may be ended by;
+ * "alive" and "dead" give such objects, or objects that were destroyed, with garbage. A name that
+ * begins with "inline:" is that of a function of the header, which reaches the library by a table
+ * of an object.
  *
  * A line a function: its name, and "exit" or the number of the signal that ended the process. */
 #define _GNU_SOURCE
@@ -22,7 +27,11 @@
 
 typedef long (*function)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
-enum kind { CONTEXT, PD, CHANNEL, CQ, MR, SRQ, QP, MW, DEVICE, KINDS };
+enum kind { CONTEXT, PD, CHANNEL, CQ, MR, SRQ, QP, MW, AH, DEVICE, LIST, KINDS };
+
+static uintptr_t objects[KINDS];
+static char zeros[AREA], noise[AREA], memory[AREA];
+static uint64_t state;
 
 /* What each function is given first: other functions are given any of them. */
 static const struct { const char *name; enum kind kind; } first[] = {
@@ -43,12 +52,64 @@ static const struct { const char *name; enum kind kind; } first[] = {
 	{ "ibv_destroy_srq", SRQ }, { "ibv_query_qp", QP }, { "ibv_modify_qp", QP },
 	{ "ibv_query_qp_data_in_order", QP }, { "ibv_destroy_qp", QP }, { "ibv_attach_mcast", QP },
 	{ "ibv_detach_mcast", QP }, { "ibv_qp_to_qp_ex", QP }, { "ibv_query_ece", QP },
-	{ "ibv_set_ece", QP },
+	{ "ibv_set_ece", QP }, { "ibv_destroy_ah", AH }, { "ibv_free_device_list", LIST },
+	{ "ibv_resolve_eth_l2_from_gid", CONTEXT }, { "ibv_reg_dmabuf_mr", PD },
+	{ "ibv_import_pd", CONTEXT }, { "ibv_unimport_pd", PD }, { "ibv_import_mr", PD },
+	{ "ibv_unimport_mr", MR }, { "ibv_import_dm", CONTEXT },
+	{ "inline:ibv_post_send", QP }, { "inline:ibv_post_recv", QP },
+	{ "inline:ibv_post_srq_recv", SRQ }, { "inline:ibv_poll_cq", CQ },
+	{ "inline:ibv_req_notify_cq", CQ }, { "inline:ibv_alloc_mw", PD },
+	{ "inline:ibv_dealloc_mw", MW }, { "inline:ibv_bind_mw", QP },
+	{ "inline:ibv_create_cq_ex", CONTEXT }, { "inline:ibv_create_qp_ex", CONTEXT },
+	{ "inline:ibv_create_srq_ex", CONTEXT }, { "inline:ibv_query_device_ex", CONTEXT },
+	{ "inline:ibv_query_rt_values_ex", CONTEXT }, { "inline:ibv_open_xrcd", CONTEXT },
+	{ "inline:ibv_alloc_td", CONTEXT }, { "inline:ibv_alloc_parent_domain", CONTEXT },
+	{ "inline:ibv_alloc_dm", CONTEXT }, { "inline:ibv_create_wq", CONTEXT },
+	{ "inline:ibv_create_counters", CONTEXT }, { "inline:ibv_modify_cq", CQ },
+	{ "inline:ibv_advise_mr", PD }, { "inline:ibv_create_flow", QP },
+	{ "inline:ibv_modify_qp_rate_limit", QP },
 };
 
-static uintptr_t objects[KINDS];
-static char zeros[AREA], noise[AREA], memory[AREA];
-static uint64_t state;
+/* The functions of the header, with arguments as wide as those of exported ones. */
+#define INLINE(name, ...) static long inline_##name(uintptr_t a, uintptr_t b, uintptr_t c, \
+	uintptr_t d, uintptr_t e, uintptr_t f) \
+{ (void)a; (void)b; (void)c; (void)d; (void)e; (void)f; return (long)name(__VA_ARGS__); }
+INLINE(ibv_post_send, (void *)a, (void *)b, (void *)c)
+INLINE(ibv_post_recv, (void *)a, (void *)b, (void *)c)
+INLINE(ibv_post_srq_recv, (void *)a, (void *)b, (void *)c)
+INLINE(ibv_poll_cq, (void *)a, (int)b, (void *)c)
+INLINE(ibv_req_notify_cq, (void *)a, (int)b)
+INLINE(ibv_alloc_mw, (void *)a, (int)b)
+INLINE(ibv_dealloc_mw, (void *)a)
+INLINE(ibv_create_cq_ex, (void *)a, (void *)b)
+/* Of these the header reads the structure before the library does. */
+INLINE(ibv_create_qp_ex, (void *)a, b ? (void *)b : (void *)zeros)
+INLINE(ibv_create_srq_ex, (void *)a, b ? (void *)b : (void *)zeros)
+INLINE(ibv_bind_mw, (void *)a, (void *)objects[MW], c ? (void *)c : (void *)zeros)
+INLINE(ibv_query_device_ex, (void *)a, (void *)b, (void *)c)
+INLINE(ibv_query_rt_values_ex, (void *)a, (void *)b)
+INLINE(ibv_open_xrcd, (void *)a, (void *)b)
+INLINE(ibv_alloc_td, (void *)a, (void *)b)
+INLINE(ibv_alloc_parent_domain, (void *)a, (void *)b)
+INLINE(ibv_alloc_dm, (void *)a, (void *)b)
+INLINE(ibv_create_wq, (void *)a, (void *)b)
+INLINE(ibv_create_counters, (void *)a, (void *)b)
+INLINE(ibv_modify_cq, (void *)a, (void *)b)
+INLINE(ibv_advise_mr, (void *)a, (int)b, (uint32_t)c, (void *)d, (uint32_t)e)
+INLINE(ibv_create_flow, (void *)a, (void *)b)
+INLINE(ibv_modify_qp_rate_limit, (void *)a, (void *)b)
+
+#define NAMED(name) { "inline:" #name, inline_##name }
+static const struct { const char *name; function called; } inlines[] = {
+	NAMED(ibv_post_send), NAMED(ibv_post_recv), NAMED(ibv_post_srq_recv), NAMED(ibv_poll_cq),
+	NAMED(ibv_req_notify_cq), NAMED(ibv_alloc_mw), NAMED(ibv_dealloc_mw), NAMED(ibv_bind_mw),
+	NAMED(ibv_create_cq_ex), NAMED(ibv_create_qp_ex), NAMED(ibv_create_srq_ex),
+	NAMED(ibv_query_device_ex), NAMED(ibv_query_rt_values_ex), NAMED(ibv_open_xrcd),
+	NAMED(ibv_alloc_td), NAMED(ibv_alloc_parent_domain), NAMED(ibv_alloc_dm),
+	NAMED(ibv_create_wq), NAMED(ibv_create_counters), NAMED(ibv_modify_cq),
+	NAMED(ibv_advise_mr), NAMED(ibv_create_flow), NAMED(ibv_modify_qp_rate_limit),
+};
+
 
 static uint64_t number(void)
 {
@@ -79,6 +140,8 @@ static void make(void)
 		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
+	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 64 } };
+	made((void *)(uintptr_t)!ibv_query_gid(context, 1, 0, &to.grh.dgid), "an address");
 	/* Who waits for an event is told that there is none. */
 	fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
 	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
@@ -90,12 +153,15 @@ static void make(void)
 	objects[MR] = (uintptr_t)made(ibv_reg_mr(pd, memory, AREA, IBV_ACCESS_LOCAL_WRITE), "a region");
 	objects[SRQ] = (uintptr_t)made(ibv_create_srq(pd, &shared), "a shared receive queue");
 	objects[QP] = (uintptr_t)made(ibv_create_qp(pd, &attr), "a queue pair");
+	objects[AH] = (uintptr_t)made(ibv_create_ah(pd, &to), "an address handle");
+	objects[LIST] = (uintptr_t)ibv_get_device_list(NULL);
 	objects[MW] = (uintptr_t)made(ibv_alloc_mw(pd, IBV_MW_TYPE_1), "a window");
 }
 
 static void end(void)
 {
-	if (ibv_dealloc_mw((void *)objects[MW]) || ibv_destroy_qp((void *)objects[QP]) ||
+	ibv_free_device_list((void *)objects[LIST]);
+	if (ibv_dealloc_mw((void *)objects[MW]) || ibv_destroy_ah((void *)objects[AH]) || ibv_destroy_qp((void *)objects[QP]) ||
 	    ibv_destroy_srq((void *)objects[SRQ]) || ibv_dereg_mr((void *)objects[MR]) ||
 	    ibv_destroy_cq((void *)objects[CQ]) ||
 	    ibv_destroy_comp_channel((void *)objects[CHANNEL]) ||
@@ -118,19 +184,39 @@ static uintptr_t garbage(void)
 	}
 }
 
-static uintptr_t first_of(const char *name)
+/* Nothing, or memory that any structure fits in. */
+static uintptr_t sound(void)
+{
+	switch (number() % 3) {
+	case 0: return 0;
+	case 1: return (uintptr_t)zeros;
+	default: return (uintptr_t)memory;
+	}
+}
+
+static uintptr_t first_of(const char *name, int is_sound)
 {
 	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
 		if (!strcmp(first[i].name, name))
 			return objects[first[i].kind];
-	return objects[number() % KINDS];
+	return is_sound ? sound() : objects[number() % KINDS];
+}
+
+static function found(const char *name)
+{
+	for (size_t i = 0; i < sizeof(inlines) / sizeof(*inlines); i++)
+		if (!strcmp(inlines[i].name, name))
+			return inlines[i].called;
+	return (function)dlsym(RTLD_DEFAULT, name);
 }
 
 static void call(const char *round, const char *name)
 {
-	function called = (function)dlsym(RTLD_DEFAULT, name);
+	function called = found(name);
+	const char *plain = strchr(name, ':') ? strchr(name, ':') + 1 : name;
 	uintptr_t given[ARGUMENTS] = { 0 };
 	int is_null = !strcmp(round, "null"), is_garbage = !strcmp(round, "garbage");
+	int is_sound = !strcmp(round, "sound");
 	made((void *)called, name);
 	alarm(SECONDS);
 	if (!is_null && !is_garbage)
@@ -139,12 +225,17 @@ static void call(const char *round, const char *name)
 		end();
 	for (int i = 0; i < (is_null ? 1 : CALLS); i++) {
 		for (int at = 0; at < ARGUMENTS && !is_null; at++)
-			given[at] = garbage();
+			given[at] = is_sound ? sound() : garbage();
 		if (!is_null && !is_garbage)
-			given[0] = first_of(name);
+			given[0] = first_of(name, is_sound);
+		if (is_sound) {
+			memset(zeros, 0, AREA);
+			memset(memory, 0, AREA);
+		}
 		called(given[0], given[1], given[2], given[3], given[4], given[5]);
 		/* It may be gone by now, or not: what comes next is for another process. */
-		if (strstr(name, "destroy") || strstr(name, "de") == name + 4 || strstr(name, "close"))
+		if (strstr(plain, "destroy") || strstr(plain, "_de") == plain + 3 ||
+		    strstr(plain, "close") || strstr(plain, "free"))
 			break;
 	}
 }

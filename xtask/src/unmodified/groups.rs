@@ -45,7 +45,7 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
         let at_switch = if case.ends.is_none() { ", 3 receivers at a switch" } else { "" };
         let name = format!("{MCKEY} {}{at_switch}", case.options);
         if case.ends.is_none() && rows.is_asked_for(&name) && is_there(MCKEY) {
-            switch = Some(start_switch(rows.scratch)?);
+            switch = Some(start_switch(rows.tool, rows.scratch.path(), &[])?);
         }
         let pool = switch.as_ref().map(|(_, socket)| format!("pool:{}", socket.display()));
         rows.play(&name, &[MCKEY, "stdbuf"], |place| {

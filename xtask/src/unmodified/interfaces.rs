@@ -1,7 +1,7 @@
 //! Programs on two hosts with a network between: network namespaces that a cable of the kernel's
 //! (veth) joins, where each program opens its interface (`af_packet:`).
 
-use super::{FAULTS, LIMIT, Place, Rows, last_line, ucx, use_library};
+use super::{FAULTS, LIMIT, Place, Rows, UCX_TRANSPORTS, last_line, run_arguments, ucx};
 use crate::error::Result;
 use crate::listening;
 use crate::netns::Netns;
@@ -60,7 +60,7 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
             for &is_lossy in losses {
                 let name = row.name(mtu, is_lossy);
                 match why_not {
-                    Some(why_not) if rows.is_asked_for(&name) => rows.skip(why_not),
+                    Some(why_not) if rows.is_asked_for(&name) => rows.skip(&name, why_not),
                     Some(_) => {}
                     None => rows.play(&name, &["ip", row.program], |place| run(row, mtu, is_lossy, place))?,
                 }
@@ -91,8 +91,9 @@ fn run(row: &Row, mtu: u16, is_lossy: bool, place: &Place<'_>) -> Result<()> {
     let start = |end: usize, name: &str| {
         let faults = if is_lossy { FAULTS } else { "" };
         let (interface, ip) = HOSTS[end];
-        let mut command = hosts[end].command(row.program);
-        use_library(&mut command, place.library, &format!("{faults}af_packet:{interface},ip={ip}"));
+        let mut command = hosts[end].command(place.tool);
+        let device = format!("{faults}af_packet:{interface},ip={ip}");
+        command.args(run_arguments(row.program, &device)).env("UCX_TLS", UCX_TRANSPORTS);
         command.args(row.arguments(end == 1));
         Process::start(name, command, place.dir)
     };

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use super::{FAULTS, INSTALL, LIMIT, Place, Rows};
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::repo::{self, CHECKED};
-use crate::scratch::Scratch;
+use crate::repo;
 
 /// Debian's, which has mpi4py: others may come before it.
 const PYTHON: &str = "/usr/bin/python3";
@@ -45,8 +44,8 @@ const CROWDED: [(&str, &str); 5] = [
 enum End {
     /// Well, with these words.
     Says(&'static str),
-    /// With an error: a rank was killed.
-    Fails,
+    /// With an error, in its middle: a rank was killed.
+    Killed,
 }
 
 /// A job.
@@ -58,15 +57,25 @@ struct Job {
     end: End,
 }
 
+const REDUCE: Job = Job {
+    name: "mpirun all-reduce",
+    ranks: 4,
+    program: PYTHON,
+    arguments: &[SCRIPT],
+    end: End::Says("4 ranks have the sums that numpy has"),
+};
+
+/// What a rank says that is about to be killed, and what `mpirun` says then.
+const KILLED: [&str; 2] = ["rank 1 ends itself in the middle", "signal 9"];
+/// A network for the job whose rank is killed: its addresses are not enough for two jobs.
+const SMALL: (&str, [&str; 6]) =
+    ("10.78.0.0/29", ["10.78.0.1", "10.78.0.2", "10.78.0.3", "10.78.0.4", "10.78.0.5", "10.78.0.6"]);
+/// How long processes of a job may stay behind it.
+const LINGER: Duration = Duration::from_secs(10);
+
 const JOBS: [Job; 4] = [
-    Job {
-        name: "mpirun all-reduce",
-        ranks: 4,
-        program: PYTHON,
-        arguments: &[SCRIPT],
-        end: End::Says("4 ranks have the sums that numpy has"),
-    },
-    Job { name: "mpirun killed", ranks: 4, program: PYTHON, arguments: &[SCRIPT, "die"], end: End::Fails },
+    REDUCE,
+    Job { name: "mpirun killed", ranks: 4, program: PYTHON, arguments: &[SCRIPT, "die"], end: End::Killed },
     Job {
         name: "mpirun NetPIPE",
         ranks: 2,
@@ -94,15 +103,20 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
             continue;
         }
         if job.program == PYTHON && !has_modules() {
-            rows.skip(&format!("{PYTHON} has no mpi4py or no numpy; {INSTALL}"));
+            rows.skip(&name, &format!("{PYTHON} has no mpi4py or no numpy; {INSTALL}"));
+            continue;
+        }
+        let programs = ["mpirun", job.program];
+        if matches!(job.end, End::Killed) {
+            rows.play(&name, &[programs[0], programs[1], "ibv_devinfo"], |place| killed(job, place, faults))?;
             continue;
         }
         let socket = match &switch {
             Some((_, socket)) => socket,
-            None => &switch.insert(start_switch(rows.scratch)?).1,
+            None => &switch.insert(start_switch(rows.tool, rows.scratch.path(), &[])?).1,
         };
         let device = format!("{faults}pool:{}", socket.display());
-        rows.play(&name, &["mpirun", job.program], |place| run(job, place, &device))?;
+        rows.play(&name, &programs, |place| run(job, place, &device))?;
     }
     Ok(())
 }
@@ -114,13 +128,11 @@ fn has_modules() -> bool {
 }
 
 /// A switch with a pool, and its socket.
-pub(super) fn start_switch(scratch: &Scratch) -> Result<(Process, PathBuf)> {
-    repo::run(repo::cargo(&["build", "--profile", CHECKED, "-p", "srnic-tools"]))?;
-    let dir = scratch.path();
+pub(super) fn start_switch(tool: &Path, dir: &Path, options: &[&str]) -> Result<(Process, PathBuf)> {
     let socket = dir.join("pool.sock");
-    let mut switch = Command::new(repo::target_directory()?.join(CHECKED).join("srnic"));
+    let mut switch = Command::new(tool);
     // It is ended without warning, and what it leaves goes with the scratch directory.
-    switch.arg("switch").arg("--pool").arg(&socket).env("TMPDIR", dir);
+    switch.arg("switch").arg("--pool").arg(&socket).args(options).env("TMPDIR", dir);
     let mut switch = Process::start("switch", switch, dir)?;
     let deadline = Instant::now() + LIMIT;
     while !socket.exists() {
@@ -132,6 +144,7 @@ pub(super) fn start_switch(scratch: &Scratch) -> Result<(Process, PathBuf)> {
     Ok((switch, socket))
 }
 
+/// A job to its end, which must be as it should.
 fn run(job: &Job, place: &Place<'_>, device: &str) -> Result<()> {
     let dir = place.dir;
     if job.program == "hpcc" {
@@ -152,11 +165,46 @@ fn run(job: &Job, place: &Place<'_>, device: &str) -> Result<()> {
     let mut running = Process::start("mpirun", mpirun, dir)?;
     match job.end {
         End::Says(words) => running.finish(LIMIT).and_then(|()| says(dir, words)),
-        End::Fails if running.end(LIMIT)?.success() => {
+        End::Killed if running.end(LIMIT)?.success() => {
             Err(Error::new("the job did not notice that a rank was killed"))
         }
-        End::Fails => Ok(()),
+        End::Killed => KILLED.iter().try_for_each(|words| says(dir, words)),
     }
+}
+
+/// A job whose rank is killed leaves nothing: no process, and no address of the pool is taken. The
+/// next job finds the same switch, and as many addresses as it takes.
+fn killed(job: &Job, place: &Place<'_>, faults: &str) -> Result<()> {
+    let (network, addresses) = SMALL;
+    let (mut switch, socket) = start_switch(place.tool, place.dir, &["--net", network])?;
+    let pool = format!("pool:{}", socket.display());
+    let device = format!("{faults}{pool}");
+    run(job, place, &device)?;
+    let deadline = Instant::now() + LINGER;
+    while let Some(process) = user_of(&device) {
+        if Instant::now() > deadline {
+            return Err(Error(format!("process {process} of the job is still there")));
+        }
+        sleep(INTERVAL);
+    }
+    for address in addresses {
+        let asked = format!("{pool},ip={address}");
+        let said = repo::output(place.command("ibv_devinfo", &asked).arg("-v"))?;
+        super::says(&said, &[&format!("::ffff:{address}, RoCE v2")])?;
+    }
+    run(&REDUCE, place, &device)?;
+    if switch.is_done()? { Err(Error::new("the switch has ended")) } else { Ok(()) }
+}
+
+/// A process that was given the device.
+fn user_of(device: &str) -> Option<String> {
+    let variable = format!("SRNIC_DEVICE={device}");
+    let has = |process: &Path| {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes())
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.map(|entry| entry.path()).find(|path| has(path)).map(|path| path.display().to_string())
 }
 
 /// Fails unless a file that the job has written has these words.

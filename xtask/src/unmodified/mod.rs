@@ -13,6 +13,8 @@ mod many;
 mod pyverbs;
 mod sockets;
 mod symbols;
+mod threads;
+mod tool;
 pub mod ucx;
 
 use std::path::{Path, PathBuf};
@@ -28,9 +30,12 @@ use crate::repo::{self, CHECKED};
 use crate::scratch::Scratch;
 use crate::setup::{self, UNMODIFIED};
 use crate::steps::Steps;
+use crate::tools::Tools;
 use cases::{Case, End};
 pub use jobs::{HPCC_INPUT, MPI_AS_ROOT, MPI_OVER_UCX};
 
+/// How a line begins that says what was not played.
+pub const SKIPPED: &str = "skipped: ";
 /// Longest run of a pair: far more than any takes.
 const LIMIT: Duration = Duration::from_secs(300);
 /// What brings what is missing.
@@ -42,15 +47,24 @@ const FAULTS: &str = "fault:loss=1%,seed=7:";
 pub fn run(part: &str) -> Result<()> {
     setup::implied(UNMODIFIED)?;
     let library = dropin::build(CHECKED)?;
+    let tool = Tools::build(CHECKED)?.program();
     interrupt::catch()?;
     let scratch = Scratch::new()?;
-    let mut rows =
-        Rows { part, library: &library, scratch: &scratch, steps: Steps::default(), skipped: Vec::new() };
+    let mut rows = Rows {
+        part,
+        library: &library,
+        tool: &tool,
+        scratch: &scratch,
+        steps: Steps::default(),
+        found: false,
+        skipped: Vec::new(),
+    };
     rows.play("symbols", &[], |_| symbols::check(&library.join(dropin::LIBRARY)))?;
-    rows.play("exports", &[], |place| exports::check(place.library, place.dir))?;
+    exports::play(&mut rows)?;
     for (program, asks) in LOOKS {
-        rows.play(program, &[program], |place| asks(place.library))?;
+        rows.play(program, &[program], asks)?;
     }
+    tool::play(&mut rows)?;
     for case in Case::all() {
         rows.play(&case.name(), &[case.program], |place| play(&case, place))?;
     }
@@ -62,6 +76,7 @@ pub fn run(part: &str) -> Result<()> {
     differ::play(&mut rows)?;
     many::play(&mut rows)?;
     ends::play(&mut rows)?;
+    threads::play(&mut rows)?;
     sockets::play(&mut rows)?;
     pyverbs::play(&mut rows)?;
     jobs::play(&mut rows)?;
@@ -72,16 +87,21 @@ pub fn run(part: &str) -> Result<()> {
 struct Rows<'a> {
     part: &'a str,
     library: &'a Path,
+    tool: &'a Path,
     scratch: &'a Scratch,
     steps: Steps,
-    /// What was not played, and why.
-    skipped: Vec<String>,
+    /// Whether any row was asked for.
+    found: bool,
+    /// Why rows were not played, and which.
+    skipped: Vec<(String, Vec<String>)>,
 }
 
 /// Where a row is played.
 struct Place<'a> {
     /// The directory of the library.
     library: &'a Path,
+    /// Our program, whose `run` finds that library.
+    tool: &'a Path,
     /// One of the row's own, which goes with it.
     dir: &'a Path,
 }
@@ -101,33 +121,48 @@ impl Rows<'_> {
         if !self.is_asked_for(name) {
             return Ok(());
         }
+        self.found = true;
         interrupt::check()?;
         if let Some(missing) = programs.iter().find(|program| !is_there(program)) {
-            self.skip(&format!("there is no `{missing}`; {INSTALL}"));
+            self.skip(name, &format!("there is no `{missing}`; {INSTALL}"));
             return Ok(());
         }
-        let (scratch, library) = (self.scratch, self.library);
+        let Self { scratch, library, tool, .. } = *self;
         self.steps.check(name, || {
             let dir = scratch.subdirectory()?;
-            let result = check(&Place { library, dir: &dir });
+            let result = check(&Place { library, tool, dir: &dir });
             std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, &e))?;
             result
         });
         Ok(())
     }
 
-    /// Something is not played.
-    fn skip(&mut self, why: &str) {
-        if !self.skipped.iter().any(|said| said == why) {
-            self.skipped.push(why.to_owned());
+    /// A row is not played.
+    fn skip(&mut self, name: &str, why: &str) {
+        self.found = true;
+        match self.skipped.iter_mut().find(|(said, _)| said == why) {
+            Some((_, names)) => names.push(name.to_owned()),
+            None => self.skipped.push((why.to_owned(), vec![name.to_owned()])),
         }
     }
 
     fn finish(self) -> Result<()> {
-        for why in self.skipped {
-            println!("skipped: {why}");
+        if !self.found {
+            return Err(Error(format!("the name of no row contains `{}`", self.part)));
+        }
+        for (why, names) in &self.skipped {
+            println!("{}", skipped(why, names));
         }
         self.steps.finish()
+    }
+}
+
+/// What is said of rows that were not played for one reason.
+fn skipped(why: &str, names: &[String]) -> String {
+    match names {
+        [name] => format!("{SKIPPED}{name}: {why}"),
+        [name, more @ ..] => format!("{SKIPPED}{name} and {} more: {why}", more.len()),
+        [] => String::new(),
     }
 }
 
@@ -142,68 +177,90 @@ impl Place<'_> {
         format!("{before}memif:{},role={role}{behind}", self.socket().display())
     }
 
-    /// A program over the library.
+    /// A program over the library, as users start it: `srnic run` becomes the program.
     fn command(&self, program: &str, device: &str) -> Command {
-        command(program, self.library, device)
+        let mut command = Command::new(self.tool);
+        command.args(run_arguments(program, device)).env("UCX_TLS", UCX_TRANSPORTS);
+        command
     }
+
+    /// A program over the library that has no device.
+    fn without_device(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        use_library(&mut command, self.library, "");
+        command
+    }
+}
+
+/// What our program is given to become another one.
+fn run_arguments<'a>(program: &'a str, device: &'a str) -> [&'a str; 5] {
+    ["run", "-d", device, "--", program]
 }
 
 /// UCX would else use shared memory on one machine.
 const UCX_TRANSPORTS: &str = "rc_verbs,ud_verbs,self";
 
-/// What a program that only looks at the device must say, over the library in a directory.
-type Look = fn(&Path) -> Result<()>;
+/// What a program that only looks at the device must say.
+type Look = fn(&Place<'_>) -> Result<()>;
 
 /// Those programs.
-const LOOKS: [(&str, Look); 4] =
-    [("ibv_devices", devices), ("ibv_devinfo", devinfo), ("ls", files), ("ucx_info", ucx_info)];
+const LOOKS: [(&str, Look); 5] = [
+    ("ibv_devices", devices),
+    ("ibv_devinfo", devinfo),
+    ("ls", files),
+    ("ucx_info", ucx_info),
+    ("fi_info", fi_info),
+];
 
-/// A program over the library in a directory.
-fn command(program: &str, library: &Path, device: &str) -> Command {
-    let mut command = Command::new(program);
-    use_library(&mut command, library, device);
-    command
-}
-
-/// Gives a program the library in a directory, and a device.
+/// Gives a program the library in a directory, and a device, by the variables that `srnic run`
+/// sets.
 pub fn use_library(command: &mut Command, library: &Path, device: &str) {
     command.env("LD_LIBRARY_PATH", library).env("SRNIC_DEVICE", device);
     command.env("LD_PRELOAD", library.join(dropin::PRELOAD)).env("UCX_TLS", UCX_TRANSPORTS);
 }
 
-fn devices(library: &Path) -> Result<()> {
-    let said = repo::output(&mut command("ibv_devices", library, "sim:look"))?;
+fn devices(place: &Place<'_>) -> Result<()> {
+    let said = repo::output(&mut place.command("ibv_devices", "sim:look"))?;
     says(&said, &["srnic0"])?;
+    // By the variables, without `srnic run`.
+    let mut by_hand = Command::new("ibv_devices");
+    use_library(&mut by_hand, place.library, "sim:look");
+    says(&repo::output(&mut by_hand)?, &["srnic0"])?;
     // Whose library it is.
-    let said = repo::output(&mut command("ibv_devices", library, ""))?;
+    let said = repo::output(&mut place.without_device("ibv_devices"))?;
     if said.contains("srnic0") { Err(Error(format!("a device that nobody named:\n{said}"))) } else { Ok(()) }
 }
 
-fn devinfo(library: &Path) -> Result<()> {
-    let said = repo::output(command("ibv_devinfo", library, "sim:look,ip=10.77.0.9; speed=40").arg("-v"))?;
+fn devinfo(place: &Place<'_>) -> Result<()> {
+    let said = repo::output(place.command("ibv_devinfo", "sim:look,ip=10.77.0.9; speed=40").arg("-v"))?;
     says(&said, &["srnic0", "PORT_ACTIVE", "Ethernet", "::ffff:10.77.0.9, RoCE v2", "10.0 Gbps (4)"])
 }
 
 /// What is below /sys and /dev for programs, and is not for who has no device.
-fn files(library: &Path) -> Result<()> {
+fn files(place: &Place<'_>) -> Result<()> {
     const PATHS: [&str; 2] = ["/sys/class/infiniband", "/dev/infiniband"];
     let device = "sim:look,ip=10.77.0.9";
-    let said = repo::output(command("ls", library, device).arg("-lR").args(PATHS))?;
+    let said = repo::output(place.command("ls", device).arg("-lR").args(PATHS))?;
     says(
         &said,
         &["/sys/class/infiniband/srnic0/ports/1/gid_attrs/types:", "crw-rw-rw- 1 root root 231, 192"],
     )?;
     let gid = "/sys/class/infiniband/srnic0/ports/1/gids/0";
-    let said = repo::output(command("cat", library, device).arg(gid))?;
+    let said = repo::output(place.command("cat", device).arg(gid))?;
     says(&said, &["0000:0000:0000:0000:0000:ffff:0a4d:0009"])?;
-    let output = command("ls", library, "").arg(PATHS[1]).output();
+    let output = place.without_device("ls").arg(PATHS[1]).output();
     let output = output.map_err(|e| Error::io("run", Path::new("ls"), &e))?;
     if output.status.success() { Err(Error::new("a device that nobody named is in /dev")) } else { Ok(()) }
 }
 
-fn ucx_info(library: &Path) -> Result<()> {
-    let said = repo::output(command("ucx_info", library, "sim:look,ip=10.77.0.9").arg("-d"))?;
+fn ucx_info(place: &Place<'_>) -> Result<()> {
+    let said = repo::output(place.command("ucx_info", "sim:look,ip=10.77.0.9").arg("-d"))?;
     says(&said, &["Transport: rc_verbs", "Transport: ud_verbs", "Device: srnic0:1"])
+}
+
+fn fi_info(place: &Place<'_>) -> Result<()> {
+    let said = repo::output(place.command("fi_info", "sim:look,ip=10.77.0.9").args(["-p", "verbs"]))?;
+    says(&said, &["provider: verbs", "domain: srnic0", "type: FI_EP_MSG", "type: FI_EP_DGRAM"])
 }
 
 fn says(said: &str, all: &[&str]) -> Result<()> {
@@ -248,4 +305,16 @@ fn last_line(output: &Path) -> String {
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|place: PathBuf| place.join(program)).any(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_played_is_said_with_its_reason() {
+        let names = ["ib_send_bw -e", "ib_send_bw -b", "ib_send_lat"].map(str::to_owned);
+        assert_eq!(skipped("there is none", &names[..1]), "skipped: ib_send_bw -e: there is none");
+        assert_eq!(skipped("there is none", &names), "skipped: ib_send_bw -e and 2 more: there is none");
+    }
 }

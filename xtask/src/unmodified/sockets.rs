@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{Place, Rows, is_there};
-use crate::dropin;
 use crate::error::{Error, Result};
 use crate::listening;
 use crate::process::{Process, free_port};
@@ -31,16 +30,19 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
             continue;
         }
         match installed() {
+            _ if !is_there(program) => {
+                rows.skip(&name, &format!("there is no `{program}` (Debian: {program})"))
+            }
             Some((_, version)) if version < least => {
-                rows.skip(&format!("{name}: before rdma-core {least} {fault}; version {version} is here"));
+                rows.skip(&name, &format!("before rdma-core {least} {fault}; version {version} is here"));
             }
             Some((preload, _)) => rows.play(&name, &[program], |place| iperf3(place, &preload))?,
-            None => rows.skip(&format!("{name}: there is no {PRELOAD} (Debian: librdmacm1)")),
+            None => rows.skip(&name, &format!("there is no {PRELOAD} (Debian: librdmacm1)")),
         }
     }
     let name = "redis-server over librspreload";
-    if rows.is_asked_for(name) && is_there("redis-server") {
-        rows.skip(&format!("{name}: no version of librdmacm is known that carries it (docs/unmodified.md)"));
+    if rows.is_asked_for(name) {
+        rows.skip(name, "no version of librdmacm is known that carries it (docs/unmodified.md)");
     }
     Ok(())
 }
@@ -64,9 +66,8 @@ fn iperf3(place: &Place<'_>, preload: &Path) -> Result<()> {
     let port = free_port()?.to_string();
     let side = |role: &str, options: &[&str]| {
         let mut command = place.command("iperf3", &place.memif(role, "", ""));
-        // Ours is first: what librdmacm opens is ours.
-        let own = place.library.join(dropin::PRELOAD);
-        command.env("LD_PRELOAD", format!("{} {}", own.display(), preload.display()));
+        // `srnic run` has ours go before it: what librdmacm opens is ours.
+        command.env("LD_PRELOAD", preload);
         command.args(["-p", &port]).args(options);
         command
     };

@@ -1,0 +1,40 @@
+//! Threads of one program that post, poll, create and destroy at once: every completion comes once.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use super::{FAULTS, Place, Rows, last_line};
+use crate::error::{Error, Result};
+use crate::process::Process;
+use crate::repo;
+
+const SOURCE: &str = "xtask/src/unmodified/threads.c";
+/// How long they are at work.
+const SECONDS: &str = "4";
+/// Longest of a row: far more than it takes.
+const LIMIT: Duration = Duration::from_secs(90);
+
+pub fn play(rows: &mut Rows<'_>) -> Result<()> {
+    rows.play("threads", &["cc"], |place| run(place, "srnic0 = sim:threads\n"))?;
+    for (faults, behind) in [("", ""), (FAULTS, " 1 % loss")] {
+        rows.play(&format!("threads, two devices{behind}"), &["cc"], |place| {
+            let end = |role| place.memif(role, faults, "");
+            run(place, &format!("first = {}\nsecond = {}\n", end("server"), end("client")))
+        })?;
+    }
+    Ok(())
+}
+
+fn run(place: &Place<'_>, devices: &str) -> Result<()> {
+    let (program, file) = (place.dir.join("threads"), place.dir.join("devices"));
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-pthread", "-o"]).arg(&program).arg(repo::root().join(SOURCE)).arg("-libverbs");
+    repo::run(cc)?;
+    fs::write(&file, devices).map_err(|e| Error::io("write", &file, &e))?;
+    let mut command = Command::new(place.tool);
+    command.arg("run").arg("--devices").arg(&file).arg("--").arg(&program).arg(SECONDS);
+    Process::start("program", command, place.dir)?.finish(LIMIT)?;
+    println!("{}", last_line(&place.dir.join("program.out")));
+    Ok(())
+}
