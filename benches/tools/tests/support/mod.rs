@@ -78,8 +78,8 @@ impl Running {
         assert!(kill.expect("a shell runs").success());
     }
 
-    /// Waits until it says `text` on standard error.
-    pub fn wait_for(&mut self, text: &str) {
+    /// Waits until it says `text` on standard error. Returns what it has said since the last call.
+    pub fn wait_for(&mut self, text: &str) -> String {
         let stderr = self.0.as_mut().and_then(|child| child.stderr.as_mut()).expect("it runs");
         // Byte by byte: what comes behind is for `end`.
         let mut said = Vec::new();
@@ -89,6 +89,7 @@ impl Running {
             assert!(count > 0, "it ended before it said `{text}`: {}", String::from_utf8_lossy(&said));
             said.push(byte[0]);
         }
+        String::from_utf8_lossy(&said).into_owned()
     }
 
     /// Waits for its end.

@@ -14,7 +14,7 @@ fn a_pool_that_ends_is_gone_round_by_tcp() {
     let (place, carriers) = (Place::new("tunnel-pool-tcp"), Place::new("tunnel-pool-carriers"));
     let (switch, device) = pool(&place);
     let by_tcp = format!("127.0.0.1:{}", carriers.port);
-    let ([mut here, there], [mut client, mut server]) = over_pool(&place, &device, &["--tcp", &by_tcp]);
+    let ([mut here, there], [mut client, mut server]) = over_pool(&device, &["--tcp", &by_tcp]);
     switch.signal("-KILL");
     here.wait_for("1 connections went over to TCP");
     tell(&mut client, &mut server);
@@ -99,7 +99,7 @@ fn after_ctrl_c_at_the_server_the_end_of_a_pool_is_a_reset() {
     let (place, carriers) = (Place::new("tunnel-pool-drain"), Place::new("tunnel-pool-drain-tcp"));
     let (switch, device) = pool(&place);
     let by_tcp = format!("127.0.0.1:{}", carriers.port);
-    let ([here, mut there], mut programs) = over_pool(&place, &device, &["--tcp", &by_tcp]);
+    let ([here, mut there], mut programs) = over_pool(&device, &["--tcp", &by_tcp]);
     there.signal("-INT");
     there.wait_for("waits for 1 connections");
     switch.signal("-KILL");

@@ -35,16 +35,14 @@ impl Tunnel {
         let place = Place::new(name);
         let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
         let to = server.local_addr().expect("its address").to_string();
-        let entry = SocketAddr::from(([127, 0, 0, 1], place.port));
         let device = |end| format!("{LOSS}memif:{}{}", place.path("memif").display(), stat(&place, end));
         let accepts = ["--checked", "--accept", "7471", "--to", &to];
         let mut there = start(&device("there"), &[&accepts, there_options].concat());
         there.wait_for("accepts at");
         // The server's device has the first address of the pair.
-        let entry_text = entry.to_string();
-        let listens = ["--checked", "--listen", &entry_text, "--peer", "10.77.0.1:7471"];
+        let listens = ["--checked", "--listen", ANY_PORT, "--peer", "10.77.0.1:7471"];
         let mut here = start(&device("here"), &[&listens, here_options].concat());
-        here.wait_for("listens at");
+        let entry = entry(&mut here);
         Self { server, entry, here, there, place }
     }
 
@@ -72,6 +70,15 @@ impl Tunnel {
             running.end().assert_success();
         }
     }
+}
+
+/// The system chooses one that nobody has.
+const ANY_PORT: &str = "127.0.0.1:0";
+
+/// Where this end takes connections, once it does.
+fn entry(here: &mut Running) -> SocketAddr {
+    here.wait_for("listens at ");
+    here.wait_for("\n").trim_end().parse().expect("an address")
 }
 
 /// One end of a tunnel. It waits long for open connections, unless `rest` says how long.
@@ -122,14 +129,13 @@ pub fn accepting(place: &Place, to: SocketAddr, options: &[&str]) -> Running {
     there
 }
 
-/// The end at the client, once it takes connections.
-pub fn listening(place: &Place, entry: SocketAddr, options: &[&str]) -> Running {
+/// The end at the client, and where it takes connections.
+pub fn listening(place: &Place, options: &[&str]) -> (Running, SocketAddr) {
     let device = format!("{},role=client,ip=10.77.0.2{}", memif(place, 2), stat(place, "here"));
-    let entry = entry.to_string();
-    let rest = [&["--listen", &entry, "--peer", "10.77.0.1:7471"], options].concat();
+    let rest = [&["--listen", ANY_PORT, "--peer", "10.77.0.1:7471"], options].concat();
     let mut here = start(&device, &rest);
-    here.wait_for("listens at");
-    here
+    let entry = entry(&mut here);
+    (here, entry)
 }
 
 impl Switched {
@@ -139,13 +145,12 @@ impl Switched {
         let options: &[&str] = if tcp { &["--tcp", &by_tcp] } else { &[] };
         let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
         let to = server.local_addr().expect("its address");
-        let entry = SocketAddr::from(([127, 0, 0, 1], place.port));
         let mut command = srnic("switch");
         command.args([memif(&place, 1), memif(&place, 2)]);
         let mut switch = Running::start(command);
         switch.wait_for("switching ");
         let there = accepting(&place, to, options);
-        let here = listening(&place, entry, options);
+        let (here, entry) = listening(&place, options);
         Self { server, entry, switch, here, there, place }
     }
 
@@ -172,16 +177,14 @@ pub fn pool(place: &Place) -> (Running, String) {
 }
 
 /// Two tunnels over a pool, and a program at each side, one of which has said a word to the other.
-pub fn over_pool(place: &Place, device: &str, options: &[&str]) -> ([Running; 2], [TcpStream; 2]) {
+pub fn over_pool(device: &str, options: &[&str]) -> ([Running; 2], [TcpStream; 2]) {
     let server = TcpListener::bind(("127.0.0.1", 0)).expect("a server");
     let to = server.local_addr().expect("its address").to_string();
-    let entry = format!("127.0.0.1:{}", place.port);
     let mut there =
         start(&format!("{device},ip=10.77.0.9"), &[&["--accept", "7471", "--to", &to], options].concat());
     there.wait_for("accepts at");
-    let mut here = start(device, &[&["--listen", &entry, "--peer", "10.77.0.9:7471"], options].concat());
-    here.wait_for("listens at");
-    let mut client = TcpStream::connect(entry).expect("the entry listens");
+    let mut here = start(device, &[&["--listen", ANY_PORT, "--peer", "10.77.0.9:7471"], options].concat());
+    let mut client = TcpStream::connect(entry(&mut here)).expect("the entry listens");
     let (mut server, _) = server.accept().expect("connected");
     for program in [&client, &server] {
         program.set_read_timeout(Some(LIMIT)).expect("set");
