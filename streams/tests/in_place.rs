@@ -115,7 +115,7 @@ fn each_way_carries_bytes_in_place_through_loss() {
 }
 
 /// Runs of random sizes; some seconds.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 30;
 /// No run takes as long.
 const HANG: Duration = Duration::from_secs(60);
 
@@ -270,7 +270,11 @@ fn play(mut stream: Stream, [own, other]: [&[u8]; 2], leaves: Leaves, seed: u64)
 /// A run of a seed in which one end, or both, leave before their time.
 fn any_end(seed: u64) {
     let mut numbers = Numbers(seed);
-    let configs = [(); 2].map(|()| any_config(&mut numbers));
+    let configs = [(); 2].map(|()| any_config(&mut numbers)).map(|any| match seed % 2 {
+        // Offers outlive their messages.
+        0 => Config { read_from: 1, checked: false, ..any },
+        _ => any,
+    });
     let faults = format!("fault:loss={}%,seed={seed}:", numbers.below(3));
     let endpoints = configs.map(|config| {
         let device = format!("{faults}sim:streams-end-{seed}");
