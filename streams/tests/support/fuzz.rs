@@ -2,12 +2,12 @@
 
 use crate::raw::{Hostile, NOTHING_CAME, Peer, at, good_hello, header, message};
 use crate::support::{LIMIT, Numbers, bytes, small, until};
-use srnic_streams::protocol::{Descriptor, Header, Hello, Kind};
-use srnic_streams::{Buffer, Config, Endpoint, Error, Received, Stream};
+use srnic_streams::protocol::{Descriptor, Header, Hello, Kind, Violation};
+use srnic_streams::{Buffer, Config, Endpoint, Error, Received, Stream, Way};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::thread::scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verbs_api::{RemoteAddr, SendData, SendRequest, WcStatus};
 
 /// Steps of a connection at most.
@@ -83,6 +83,9 @@ impl Fuzz {
         if let Some((peer, stream)) = connected {
             let mut play = Play::new(&self.hostile, seed, numbers, peer, stream);
             play.dead.clone_from(&self.dead);
+            if play.numbers.below(2) == 0 {
+                play.begin();
+            }
             let count = 1 + play.numbers.below(STEPS);
             let _ = (0..count).all(|_| play.step());
             let (shown, result) = play.end();
@@ -114,10 +117,12 @@ impl Fuzz {
     pub fn finish(self) {
         let Self { hostile, friends, guards, connections, rejected, ended, .. } = self;
         let (violations, refused) = (hostile.violations(), hostile.refused());
-        println!(
-            "{connections} connections, {rejected} rejected, {ended} ended by an error, \
-             {violations} violations, {refused} refused requests"
-        );
+        let stats = hostile.endpoint.stats();
+        let rules = Violation::ALL.iter().zip(stats.violations);
+        let rules: Vec<_> = rules.map(|(rule, count)| format!("{} {count}", rule.name())).collect();
+        println!("{connections} connections, {rejected} rejected, {ended} ended by an error");
+        println!("{refused} refused requests, {violations} violations: {}", rules.join(", "));
+        println!("the victim sent {:?} messages by {:?}", stats.sent, Way::ALL);
         assert!(ended > connections / 4, "{ended} ended by an error");
         assert!(violations > connections / 8, "{violations} violations");
         assert!(rejected > connections / 50 && rejected < connections / 2, "{rejected} rejected");
@@ -313,6 +318,18 @@ impl<'a> Play<'a> {
             tampered: false,
             dead: Vec::new(),
         }
+    }
+
+    /// Is granted memory, and offered some, if it has said that it takes that.
+    fn begin(&mut self) {
+        let _ = self.say_much();
+        self.victim.write(&mut self.numbers);
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end && self.peer.heard.granted.is_empty() {
+            self.peer.look();
+        }
+        // It has room for as much again.
+        self.victim.read(&mut self.numbers);
     }
 
     /// Does something; false if the queue pair is over.
