@@ -87,6 +87,22 @@ fn the_dialect_is_told_and_set_as_options_of_a_vendor() {
 }
 
 #[test]
+fn strict_order_is_among_the_options_that_a_device_offers() {
+    const STRICT: u32 = 1 << 24;
+    for (name, is_strict) in [("free", false), ("strict; order=strict", true)] {
+        let program = Program::start(name);
+        let mut ece = abi::Ece { vendor_id: 0, options: 0, comp_mask: 0 };
+        // SAFETY: the queue pair is there.
+        assert_eq!(unsafe { ibv_query_ece(program.pairs[0], &raw mut ece) }, 0);
+        assert_eq!(ece.options & STRICT != 0, is_strict, "{:#x}", ece.options);
+        program.receive(7, 16, 64);
+        assert_eq!(program.send(program.request(opcode::SEND, 5)), 0);
+        assert!(program.completions(2).iter().all(|wc| wc.status == 0));
+        program.end();
+    }
+}
+
+#[test]
 fn a_write_inline_and_a_fetch_and_add_reach_memory() {
     let program = Program::start("write");
     let target = program.address() + 1024;

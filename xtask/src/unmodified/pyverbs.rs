@@ -124,10 +124,19 @@ fn check(place: &Place<'_>, tests: &Path, module: &str) -> Result<()> {
     let count = |of: Outcome| ended.values().filter(|(outcome, _)| *outcome == of).count();
     let (passed, skipped, failed) = (count(Outcome::Passed), count(Outcome::Skipped), count(Outcome::Failed));
     println!("{passed} passed, {skipped} skipped and {failed} failed as listed");
-    if ended.is_empty() {
-        return Err(Error(format!("no test ran:\n{said}")));
+    if ended.is_empty() || ran(&said) != Some(ended.len()) {
+        return Err(Error(format!(
+            "{} tests are known to have ended, of those that ran:\n{said}",
+            ended.len()
+        )));
     }
     if faults.is_empty() { Ok(()) } else { Err(Error(faults)) }
+}
+
+/// How many tests a run says that there were.
+fn ran(said: &str) -> Option<usize> {
+    let line = said.lines().find_map(|line| line.strip_prefix("Ran "))?;
+    line.split(' ').next()?.parse().ok()
 }
 
 /// The tests of a run that says all, by name, and what it says of each.
@@ -143,7 +152,9 @@ fn outcomes(said: &str) -> BTreeMap<String, (Outcome, String)> {
                 name = Some(format!("{class}.{method}"));
             }
         }
-        let Some((_, ended)) = line.rsplit_once(" ... ") else { continue };
+        // What the library tells the user may stand before the outcome, which has a line of its own
+        // then.
+        let ended = line.rsplit_once(" ... ").map_or(line, |(_, ended)| ended);
         let outcome = match ended.split([' ', '\'']).next() {
             Some("ok") => Outcome::Passed,
             Some("skipped") => Outcome::Skipped,
@@ -202,7 +213,10 @@ mod tests {
                         Test CQ resize ... skipped 'no'\n\
                         test_bad (tests.test_cq.Other.test_bad)\n\
                         what it does ... ERROR\n\
-                        Ran 3 tests in 1.2s\n";
+                        test_told (tests.test_cq.Other.test_told)\n\
+                        what it does ... srnic: this is why\n\
+                        ok\n\
+                        Ran 4 tests in 1.2s\n";
 
     #[test]
     fn outcomes_are_found_with_and_without_descriptions() {
@@ -211,7 +225,8 @@ mod tests {
         assert_eq!(of("cq.CQTest.test_create_cq"), Some(Outcome::Passed));
         assert_eq!(of("cq.CQTest.test_resize"), Some(Outcome::Skipped));
         assert_eq!(of("cq.Other.test_bad"), Some(Outcome::Failed));
-        assert_eq!(ended.len(), 3);
+        assert_eq!(of("cq.Other.test_told"), Some(Outcome::Passed));
+        assert_eq!((ended.len(), ran(SAID)), (4, Some(4)));
     }
 
     #[test]

@@ -17,9 +17,11 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 pub fn play(rows: &mut Rows<'_>) -> Result<()> {
     rows.play("threads", &["cc"], |place| run(place, "srnic0 = sim:threads\n"))?;
-    for (faults, behind) in [("", ""), (FAULTS, " 1 % loss")] {
-        rows.play(&format!("threads, two devices{behind}"), &["cc"], |place| {
-            let end = |role| place.memif(role, faults, "");
+    for (faults, behind, name) in
+        [("", "", ""), (FAULTS, "", " 1 % loss"), (FAULTS, "; order=strict", ", order=strict 1 % loss")]
+    {
+        rows.play(&format!("threads, two devices{name}"), &["cc"], |place| {
+            let end = |role| place.memif(role, faults, behind);
             run(place, &format!("first = {}\nsecond = {}\n", end("server"), end("client")))
         })?;
     }
