@@ -202,9 +202,7 @@ impl Link {
             let _ = pool.read(chunk, 0, &mut header);
         }
         let are_read = self.blocks.are_mostly_read();
-        if arrival == Arrival::Sent {
-            self.wants_blocks |= self.is_long(done.byte_len as usize);
-        } else {
+        if arrival != Arrival::Sent {
             self.blocks.written(slot);
         }
         let byte_len = done.byte_len as usize;
@@ -215,6 +213,8 @@ impl Link {
             self.grants = self.grants.saturating_mul(2).min(self.config.grants_max);
             self.wants_blocks |= self.blocks.count() < self.grants;
         }
+        // A Grant of the peer's may be as long as data, and is not kept.
+        self.wants_blocks |= arrival == Arrival::Sent && fate == Fate::Kept && self.is_long(byte_len);
         if fate == Fate::Repost {
             self.blocks.vacate(slot, pool);
             self.post(pool, slot);
