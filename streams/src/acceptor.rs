@@ -1,6 +1,7 @@
 //! Who comes to a listener that has a port of TCP as well: a thread takes both in, and goes on with
 //! streams that come by another carrier whether the program accepts or not.
 
+use crate::deadline;
 use crate::endpoint::moving::{self, Move};
 use crate::endpoint::{Waiters, tcp};
 use crate::listener::Door;
@@ -25,8 +26,10 @@ const LOOK: Duration = Duration::from_millis(5);
 const BACKLOG: usize = 1024;
 /// How long a peer may take to say hello.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Peers that have not said hello at most; for one more the first of them is turned away.
+/// Peers that have not said hello at most; for others the first of them are turned away.
 const GUESTS: usize = 256;
+/// Peers that are taken in before others are heard.
+const AT_ONCE: usize = 64;
 
 /// Streams that wait to be accepted, and who waits for them.
 #[derive(Default)]
@@ -95,7 +98,7 @@ impl Acceptor {
 
     /// The next stream; `None` if none comes in time.
     pub fn next(&self, limit: Duration) -> io::Result<Option<Stream>> {
-        let end = Instant::now() + limit;
+        let end = deadline::after(limit);
         let mut queue = self.shared.lock();
         loop {
             if let Some(stream) = queue.streams.pop_front() {
@@ -143,12 +146,9 @@ fn serve(shared: &Shared, door: &Door, listener: &TcpListener) {
             Ok(None) => {}
             Err(error) => take_in(shared, door, Err(error)),
         }
-        // Nobody is there, or who was there is gone again.
-        while let Ok((socket, from)) = listener.accept() {
-            if guests.len() == GUESTS {
-                guests.pop_front();
-                door.service.lock().reject();
-            }
+        for _ in 0..AT_ONCE {
+            // Nobody is there, or who was there is gone again.
+            let Ok((socket, from)) = listener.accept() else { break };
             match Guest::new(socket, from) {
                 Ok(guest) => guests.push_back(guest),
                 Err(_) => door.service.lock().reject(),
@@ -165,6 +165,10 @@ fn serve(shared: &Shared, door: &Door, listener: &TcpListener) {
                 Ok(None) => guests.push_back(guest),
                 Err(_) => door.service.lock().reject(),
             }
+        }
+        while guests.len() > GUESTS {
+            guests.pop_front();
+            door.service.lock().reject();
         }
     }
 }

@@ -32,6 +32,7 @@
 mod acceptor;
 mod buffer;
 mod config;
+mod deadline;
 mod endpoint;
 mod error;
 mod lent;

@@ -1,6 +1,7 @@
 //! The passive side.
 
 use crate::acceptor::Acceptor;
+use crate::deadline;
 use crate::endpoint::link::Carrier;
 use crate::endpoint::moving::{self, GREETINGS, Move};
 use crate::endpoint::{Pending, Service};
@@ -172,7 +173,7 @@ impl Door {
     }
 
     pub fn accept_within(&self, limit: Duration) -> io::Result<Option<Stream>> {
-        let end = Instant::now() + limit;
+        let end = deadline::after(limit);
         loop {
             while let Some(request) = self.inner.poll() {
                 self.admit(request)?;

@@ -327,3 +327,24 @@ fn sizes_out_of_bounds_are_refused() {
         assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
     }
 }
+
+/// Whoever has said that it writes no more, and drops its stream while it READs what was offered,
+/// tells the peer.
+#[test]
+fn a_drop_while_an_offer_is_read_is_told() {
+    let config = Config { write_from: usize::MAX, read_from: 1, ..Config::default() };
+    let two = Two::new("drop-reads", "fault:delay=20ms:", Driver::THREAD, config);
+    let (mut one, other) = two.streams();
+    other.shutdown_write().expect("shut");
+    assert_eq!(one.read(&mut [0]).expect("the end"), 0);
+    one.write_all(&[1; 4000]).expect("written");
+    until(|| two.endpoints[0].device().counters().rx_reads > 0, "nobody reads the offer");
+    drop(other);
+    let error = loop {
+        if let Err(error) = one.write(&[1; 4000]) {
+            break error;
+        }
+    };
+    let inner = error.get_ref().and_then(|e| e.downcast_ref::<Error>()).copied();
+    assert_eq!(inner, Some(Error::PeerDropped));
+}

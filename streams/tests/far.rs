@@ -50,7 +50,7 @@ fn a_far_peer_is_granted_more_memory() {
 fn who_waits_for_a_slow_reader_is_granted_no_more() {
     let memory = |grants_max: u32| {
         let config = Config { grants_max, ..Config::default() };
-        let two = Two::new(&format!("slow-{grants_max}"), "", Driver::THREAD, config);
+        let two = Two::new(&format!("slow-{grants_max}"), "fault:delay=1ms:", Driver::THREAD, config);
         let (mut one, mut other) = two.streams();
         one.set_write_timeout(Some(Duration::from_millis(20))).expect("set");
         let block = vec![7; config.block_bytes as usize - 32];

@@ -307,3 +307,36 @@ fn a_silent_device_leaves_time_for_tcp() {
     let one = path.client.connect_over(over, Duration::from_millis(900)).expect("by TCP");
     assert!(one.is_over_tcp());
 }
+
+/// Two streams of which one has gone over to TCP, and the other waits for its turn.
+fn one_waits(name: &str, move_interval: Duration) -> (Path, [(Stream, Stream); 2]) {
+    let config = Config { move_percent: 1, move_interval, ..small() };
+    let path = Path::new(name, "fault:hole=500ms-:", config);
+    let mut streams = [(); 2].map(|()| path.streams(path.auto()));
+    until(|| streams.iter().any(|(one, _)| one.is_over_tcp()), "one may always move");
+    streams.sort_by_key(|(one, _)| !one.is_over_tcp());
+    (path, streams)
+}
+
+/// Whoever waits for its turn is not given up meanwhile, however long that takes.
+#[test]
+fn a_stream_that_waits_for_its_turn_goes_on() {
+    let (_path, [_, (mut one, mut other)]) = one_waits("turn", Duration::from_secs(11));
+    one.write_all(b"late").expect("written");
+    let mut word = [0; 4];
+    other.read_exact(&mut word).expect("read");
+    assert_eq!((&word, one.is_over_tcp()), (b"late", true));
+}
+
+/// A program that gives a stream up while nothing carries it, and drops it, tells the peer as soon
+/// as something does.
+#[test]
+fn a_reset_is_told_when_there_is_a_carrier_again() {
+    let (_path, [_, (one, mut other)]) = one_waits("told", Duration::from_secs(3));
+    assert!(!one.is_over_tcp());
+    one.reset();
+    drop(one);
+    let error = other.read(&mut [0]).expect_err("it was reset");
+    let inner = error.get_ref().and_then(|e| e.downcast_ref::<Error>()).copied();
+    assert!(matches!(inner, Some(Error::PeerReset { .. })), "{inner:?}");
+}

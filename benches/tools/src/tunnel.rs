@@ -107,10 +107,10 @@ fn drain(cli: &Cli, (endpoint, watch): (&Endpoint, &mut Watch), open: &Open) -> 
     if count > 0 {
         program::say(format_args!("waits for {count} connections, {} s at most", cli.drain));
     }
-    let end = Instant::now() + Duration::from_secs(cli.drain);
-    while open.count() > 0 && Instant::now() < end {
+    let (begun, most) = (Instant::now(), Duration::from_secs(cli.drain));
+    while open.count() > 0 && begun.elapsed() < most {
         watch.look(endpoint)?;
-        open.wait(LOOK.min(end.saturating_duration_since(Instant::now())));
+        open.wait(LOOK.min(most.saturating_sub(begun.elapsed())));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::moving::{Move, Targets};
 use super::service::Service;
 use super::tcp;
+use crate::deadline;
 use crate::protocol::Hello;
 use crate::stream::Stream;
 use core::net::SocketAddr;
@@ -27,7 +28,7 @@ pub struct Attempt {
 
 impl Attempt {
     pub fn new(service: &Arc<Service>, own: Hello, targets: Targets, limit: Duration) -> Self {
-        Self { service: Arc::clone(service), own, targets, limit, end: Instant::now() + limit }
+        Self { service: Arc::clone(service), own, targets, limit, end: deadline::after(limit) }
     }
 
     /// Whom RDMA is to connect to, and in what time, if that is to be tried.

@@ -166,9 +166,10 @@ impl Link {
         }
         match (what, done.status) {
             (SEND_ID, status) => {
+                let is_untold = self.sends.under_way() > 0;
                 self.sends.complete();
                 if status != WcStatus::Success {
-                    self.fail(pool, status);
+                    self.fail(pool, status, is_untold);
                 }
             }
             (FETCH_ID, WcStatus::Success) => self.protocol.fetched(slot),
@@ -177,16 +178,17 @@ impl Link {
             }
             (0, WcStatus::Success) => self.receive(pool, slot, done),
             (_, WcStatus::Success) => {}
-            (_, status) => self.fail(pool, status),
+            (_, status) => self.fail(pool, status, self.sends.under_way() > 0),
         }
         self.pump(pool);
     }
 
-    fn fail(&mut self, pool: &mut Pool, status: WcStatus) {
+    /// The queue pair has failed; `is_untold`: not all that was sent has arrived.
+    fn fail(&mut self, pool: &mut Pool, status: WcStatus, is_untold: bool) {
         if status != WcStatus::WrFlushErr {
             self.failure.get_or_insert(status);
         }
-        self.lose_carrier(pool);
+        self.lose_carrier(pool, is_untold);
     }
 
     fn receive(&mut self, pool: &mut Pool, slot: Slot, done: &Completion) {
@@ -209,8 +211,10 @@ impl Link {
         let message = Lying { pool, chunk: chunk.unwrap_or(own) };
         let received = Received { slot, arrival, byte_len, header: &header, message: &message };
         let fate = self.protocol.receive(&received);
-        if self.protocol.take_waited() && are_read && self.blocks.count() >= self.grants {
-            self.grants = self.grants.saturating_mul(2).min(self.config.grants_max);
+        let may_grow = are_read && !self.dropped && !self.has_ended();
+        if self.protocol.take_waited() && may_grow && self.blocks.count() >= self.grants {
+            let most = self.config.grants_max.max(self.config.grants);
+            self.grants = self.grants.saturating_mul(2).min(most);
             self.wants_blocks |= self.blocks.count() < self.grants;
         }
         // A Grant of the peer's may be as long as data, and is not kept.
@@ -393,10 +397,13 @@ impl Link {
         self.hungry
     }
 
-    /// Returns `true` if nobody has its stream and all that was written has arrived, or cannot.
+    /// Returns `true` if nobody has its stream and all that was written has arrived, or cannot, and
+    /// the peer was told if there is more to tell.
     pub fn is_over(&self) -> bool {
+        let may_tell = !matches!(self.carrier, Carrier::None) || self.moves.is_some();
+        let is_told = !self.protocol.owes_reset() || !may_tell;
         let has_arrived = self.sends.is_empty() && (self.protocol.is_over() || self.protocol.is_settled());
-        self.dropped && (has_arrived || self.protocol.end() == Some(End::Lost))
+        self.dropped && (has_arrived && is_told || self.protocol.end() == Some(End::Lost))
     }
 
     /// The rule that the peer broke, once.

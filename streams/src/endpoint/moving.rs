@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Instant;
 use verbs_api::{Connector, Device};
 
-/// How long a stream waits for another carrier.
+/// How long a stream waits for another carrier once its turn has come.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long until the next attempt.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -32,8 +32,10 @@ pub struct Move {
     pub token: [u8; 16],
     /// Whom this end connects to; `None`: the peer does that.
     pub to: Option<Targets>,
-    /// Since when it has had no carrier.
+    /// Since when it has had no carrier and might have had another one.
     since: Option<Instant>,
+    /// It may go over to TCP: its turn has come since it has had no carrier.
+    has_turn: bool,
     /// When to try next.
     next: Option<Instant>,
     /// Somebody tries.
@@ -49,7 +51,7 @@ pub struct Targets {
 
 impl Move {
     pub const fn new(token: [u8; 16], to: Option<Targets>) -> Self {
-        Self { token, to, since: None, next: None, busy: false }
+        Self { token, to, since: None, has_turn: false, next: None, busy: false }
     }
 
     fn is_due(&mut self, now: Instant, after: Duration) -> bool {
@@ -75,6 +77,12 @@ impl Budget {
         }
         may
     }
+}
+
+/// How long one of these streams may wait for its turn, if all lose their carriers at once.
+fn longest_wait(config: &Config, streams: usize) -> Duration {
+    let turns = 100_u32.div_ceil(config.move_percent.max(1));
+    config.move_interval.saturating_mul(turns.min(u32::try_from(streams).unwrap_or(u32::MAX)))
 }
 
 /// What is to be tried.
@@ -105,14 +113,20 @@ fn due(state: &mut State, config: &Config, budget: &mut Budget) -> Vec<(u64, [u8
         let (is_suspended, is_by_tcp) = (link.is_suspended(), link.is_by_tcp());
         let Some(moves) = &mut link.moves else { continue };
         if !is_suspended {
-            moves.since = None;
-        } else if now.duration_since(*moves.since.get_or_insert(now)) > PATIENCE {
-            lost.push(id);
-            continue;
+            (moves.since, moves.has_turn) = (None, false);
+        } else {
+            // Who waits for its turn has not begun to look for a carrier.
+            moves.has_turn |= moves.to.is_none() || budget.take(now, config, count);
+            let patience =
+                PATIENCE + if moves.to.is_none() { longest_wait(config, count) } else { Duration::ZERO };
+            if moves.has_turn && now.duration_since(*moves.since.get_or_insert(now)) > patience {
+                lost.push(id);
+                continue;
+            }
         }
         let Some(to) = moves.to else { continue };
-        if is_suspended && moves.is_due(now, Duration::ZERO) {
-            if budget.take(now, config, count) {
+        if is_suspended {
+            if moves.has_turn && moves.is_due(now, Duration::ZERO) {
                 moves.begin();
                 jobs.push((id, moves.token, Job::Tcp(to.tcp)));
             }

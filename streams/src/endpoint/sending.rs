@@ -1,9 +1,14 @@
 //! Messages that were posted and whose memory is not free yet.
 
 use crate::pool::{Chunk, Pool};
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 use verbs_api::MemoryWindow;
+
+/// Times of messages that tell how long the path takes.
+const ENOUGH: u32 = 16;
 
 /// What a message has until it is done with.
 pub enum Sent {
@@ -68,6 +73,17 @@ pub struct Sends {
     complete: usize,
     /// Bytes of the stream in those that are not complete.
     bytes_under_way: usize,
+    timed: Option<Timed>,
+    /// Times that were taken, and the least of them.
+    times: u32,
+    least: Duration,
+}
+
+/// A message whose time is taken.
+struct Timed {
+    since: Instant,
+    /// Messages that are not complete up to this one.
+    left: usize,
 }
 
 impl Sends {
@@ -95,8 +111,23 @@ impl Sends {
         self.queue.push_back(sent);
     }
 
+    /// Takes the time of the last message, unless that of another one is being taken.
+    pub fn time(&mut self) {
+        if self.timed.is_none() {
+            self.timed = Some(Timed { since: Instant::now(), left: self.under_way() });
+        }
+    }
+
+    /// The least time that a message has taken from its post to its completion, as far as that was
+    /// [taken](Self::time): about a round trip of an idle path. `None` before enough were: the
+    /// first ones find memory and processes that are not warm.
+    pub fn least_time(&self) -> Option<Duration> {
+        (self.times >= ENOUGH).then_some(self.least)
+    }
+
     /// The last one was not posted after all.
     pub fn take_back(&mut self, pool: &mut Pool) {
+        self.timed = None;
         if let Some(sent) = self.queue.pop_back() {
             self.bytes_under_way -= sent.len();
             sent.release(pool);
@@ -105,6 +136,15 @@ impl Sends {
 
     /// The oldest that was not complete is.
     pub fn complete(&mut self) {
+        if let Some(timed) = &mut self.timed {
+            timed.left -= 1;
+            if timed.left == 0 {
+                let took = timed.since.elapsed();
+                self.least = if self.times == 0 { took } else { self.least.min(took) };
+                self.times = self.times.saturating_add(1);
+                self.timed = None;
+            }
+        }
         match self.queue.get(self.complete) {
             Some(Sent::Control) => drop(self.queue.remove(self.complete)),
             Some(sent) => {
@@ -145,6 +185,7 @@ impl Sends {
     /// Gives all memory back.
     pub fn clear(&mut self, pool: &mut Pool) {
         (self.complete, self.bytes_under_way) = (0, 0);
+        (self.timed, self.times) = (None, 0);
         self.queue.drain(..).for_each(|sent| sent.release(pool));
     }
 }

@@ -1,5 +1,6 @@
 //! TCP as a carrier of streams: messages one behind the other, each with its header.
 
+use crate::deadline;
 use crate::protocol::{Header, Hello, HelloError};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,6 +10,9 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
+
+/// Messages that wait to be written at most: more than the credit of any peer allows.
+const MESSAGES: usize = 1 << 16;
 
 /// What is to be written, and by whom.
 struct Queue {
@@ -38,8 +42,15 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A peer that has us answer without end, and reads nothing, loses the connection.
     pub fn push(&self, message: Arc<[u8]>) {
-        self.lock().messages.push_back(message);
+        let mut queue = self.lock();
+        if queue.messages.len() == MESSAGES {
+            drop(queue);
+            return self.abandon();
+        }
+        queue.messages.push_back(message);
+        drop(queue);
         self.changed.notify_one();
     }
 
@@ -96,7 +107,7 @@ pub fn read_message(socket: &mut impl Read, max: usize) -> io::Result<([u8; Head
 
 /// Connects, says hello, and hears the peer's, in this time.
 pub fn connect(to: SocketAddr, own: &Hello, limit: Duration) -> io::Result<(TcpStream, Hello)> {
-    let end = Instant::now() + limit;
+    let end = deadline::after(limit);
     let mut socket = TcpStream::connect_timeout(&to, limit)?;
     socket.set_nodelay(true)?;
     socket.write_all(&own.to_bytes())?;

@@ -199,6 +199,21 @@ impl Connection {
         self.carrier == Carrier::Up
     }
 
+    /// Returns `true` if the peer is still to hear that this end has given the stream up, or reads
+    /// no more.
+    #[must_use]
+    pub fn owes_reset(&self) -> bool {
+        matches!(self.resetting, Resetting::Wanted(_)) && self.end != Some(End::Lost)
+    }
+
+    /// Returns `true` if this end has given the stream up, or reads no more, and the peer goes on
+    /// until it hears of that.
+    #[must_use]
+    pub const fn has_reset(&self) -> bool {
+        let peer_goes_on = !matches!(self.end, Some(End::Lost | End::Reset(_)));
+        peer_goes_on && matches!(self.resetting, Resetting::Sent(_))
+    }
+
     /// Returns `true` if messages go and come, and nothing is to be sent again.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -476,6 +491,9 @@ impl Connection {
     fn check_resume(&self, header: &Header, byte_len: usize) -> Result<(), Violation> {
         if byte_len != Header::BYTES || header.length > 0 {
             return Err(Violation::Length);
+        }
+        if header.checked || header.waited {
+            return Err(Violation::Flags);
         }
         // What it has written before cannot be less than we hold.
         if header.position < self.incoming.held() { Err(Violation::Position) } else { Ok(()) }

@@ -15,9 +15,9 @@ const STILL: Duration = Duration::from_secs(1);
 /// Bytes that are written at once.
 const PIECE: usize = 64 << 10;
 
-/// Bytes of a stream that its reader has not read at most: 16 blocks and 32 chunks; and a buffer
+/// Bytes of a stream that its reader has not read at most: 32 blocks and 32 chunks; and a buffer
 /// at either end, of which bytes go on to the next one.
-const STREAM: u64 = (16 * 256 + 32 * 16 + 2 * 256) << 10;
+const STREAM: u64 = (32 * 256 + 32 * 16 + 2 * 256) << 10;
 
 /// Bytes that the sockets of a test's program have room for; the system doubles what it is told.
 const OWN: usize = 256 << 10;

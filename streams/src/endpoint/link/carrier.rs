@@ -180,7 +180,7 @@ impl Link {
             out.abandon();
         }
         self.sends.clear(pool);
-        (self.fetching, self.showing) = (0, 0);
+        (self.fetching, self.showing, self.waits_since) = (0, 0, None);
         for slot in self.protocol.suspend() {
             self.blocks.vacate(slot, pool);
         }
@@ -217,12 +217,14 @@ impl Link {
 
     /// The TCP connection is over.
     pub fn lose(&mut self, pool: &mut Pool) {
-        self.lose_carrier(pool);
+        self.lose_carrier(pool, false);
         self.pump(pool);
     }
 
-    pub(super) fn lose_carrier(&mut self, pool: &mut Pool) {
-        if self.moves.is_some() && !self.protocol.is_over() {
+    /// The carrier is gone; `is_untold`: not all that was sent over it has arrived.
+    pub(super) fn lose_carrier(&mut self, pool: &mut Pool, is_untold: bool) {
+        let goes_on = !self.protocol.is_over() || is_untold && self.protocol.has_reset();
+        if self.moves.is_some() && goes_on {
             if !matches!(self.carrier, Carrier::None) {
                 self.suspend(pool);
             }

@@ -16,9 +16,11 @@ use verbs_api::{Access, RemoteAddr, SendData, SendRequest};
 
 /// Blocks under way with which long messages rather wait for a grant than go by SEND.
 const AHEAD: usize = 2;
-/// How long a writer has waited for a grant if the peer is to know: longer than neighbours take to
-/// read a few blocks.
+/// How long a writer has waited for a grant if the peer is to know, and how long its messages take
+/// at least on a path where more grants help.
 const LONG: Duration = Duration::from_micros(200);
+/// Bytes of messages whose time is taken: of shorter ones that would cost too much.
+const TIMED_BYTES: usize = 8192;
 
 impl Link {
     /// Sends again what the peer has not got over the carriers before.
@@ -264,6 +266,13 @@ impl Link {
         }
     }
 
+    /// Returns `true` if the writer has waited long for the grant that it uses now, and the path is
+    /// what takes long: no message has been faster. On a short path it has waited for the peer.
+    fn has_waited(&mut self) -> bool {
+        let waited = self.waits_since.take().is_some_and(|since| since.elapsed() >= LONG);
+        waited && self.sends.least_time().is_some_and(|least| least >= LONG)
+    }
+
     /// Sends bytes behind their header.
     fn post_data(
         &mut self,
@@ -275,6 +284,9 @@ impl Link {
         let Placed { chunk, header, offset, len } = *placed;
         // It goes back when the message completes, or the link goes.
         self.sends.push(Sent::Data { chunk, header, offset, len });
+        if len >= TIMED_BYTES {
+            self.sends.time();
+        }
         let length = u32::try_from(len).unwrap_or(u32::MAX);
         let place = header.map_or_else(|| (chunk, offset - Header::BYTES), |header| (header, 0));
         let (whole, parts);
@@ -291,7 +303,7 @@ impl Link {
         let granted = self.protocol.grant().filter(|_| way == Way::Write);
         let (header, request) = match granted {
             Some(granted) => {
-                let waited = self.waits_since.take().is_some_and(|since| since.elapsed() >= LONG);
+                let waited = self.has_waited();
                 let (header, number) = self.protocol.written(length, waited, crc);
                 let to = RemoteAddr { addr: granted.addr, rkey: granted.rkey };
                 (header, SendRequest::write(data, to).with_imm(number))

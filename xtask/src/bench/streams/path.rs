@@ -133,12 +133,19 @@ impl<'a> Path<'a> {
     /// Runs a tool of ours at both ends with these options, over the kernel's TCP with this
     /// congestion control; its results.
     pub fn over_tcp(&self, tool: &str, congestion: &str, options: &str) -> Result<Value> {
-        for (host, ip) in self.hosts.iter().zip(KERNEL) {
-            // Only the first namespace may choose for all connections.
-            let route = format!("{NETWORK} dev {HOST} scope link src {ip} congctl {congestion}");
-            host.run(&format!("ip route change {route}"))?;
-        }
-        self.tools(tool, [options, options])
+        // Only the first namespace may choose for all connections.
+        self.route(&format!(" congctl {congestion}"))?;
+        let results = self.tools(tool, [options, options]);
+        self.route("")?;
+        results
+    }
+
+    /// Gives the route between the hosts these options, each behind a space.
+    fn route(&self, options: &str) -> Result<()> {
+        let change = |(host, ip): (&Netns, &str)| {
+            host.run(&format!("ip route change {NETWORK} dev {HOST} scope link src {ip}{options}")).map(drop)
+        };
+        self.hosts.iter().zip(KERNEL).try_for_each(change)
     }
 
     /// Runs a tool with these options of the client and of the server.
