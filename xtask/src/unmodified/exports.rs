@@ -67,7 +67,7 @@ const INLINE: [&str; 23] = [
 ];
 
 pub fn play(rows: &mut Rows<'_>) -> Result<()> {
-    rows.play("exports", &["cc", "readelf"], check)
+    rows.play_in_c("exports", &["readelf"], check)
 }
 
 /// Fails if NULL ends a process, or anything makes a function of ours end one.
