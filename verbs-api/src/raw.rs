@@ -1,6 +1,6 @@
 //! What a verbs library in C needs, and a safe program does not: memory that the caller owns, queue
-//! pairs that several threads use at once, work requests with all their fields, connections by their
-//! numbers, and devices by the names that its programs know.
+//! pairs that several threads use at once, work requests with all their fields, connections by
+//! their numbers, and devices by the names that its programs know.
 //!
 //! The rest of the API stays usable beside it: completion queues, shared receive queues and address
 //! handles are those of [`Device`] and

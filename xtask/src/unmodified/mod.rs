@@ -301,13 +301,19 @@ fn play(case: &Case, place: &Place<'_>) -> Result<()> {
 
 /// A server that waits at a TCP port of this host, and its client, to their successful end.
 fn pair(place: &Place<'_>, limit: Duration, side: impl Fn(End) -> (Command, u16)) -> Result<()> {
+    pair_of(place, limit, side).map(drop)
+}
+
+/// The numbers that the processes of a [`pair`] had.
+fn pair_of(place: &Place<'_>, limit: Duration, side: impl Fn(End) -> (Command, u16)) -> Result<[u32; 2]> {
     let (server, port) = side(End::Server);
     let mut server = Process::start("server", server, place.dir)?;
     listening::wait(&mut server, port, limit)?;
     let (mut client, _) = side(End::Client);
     client.arg("127.0.0.1");
     let mut client = Process::start("client", client, place.dir)?;
-    watch(&mut server, &mut client, limit)
+    watch(&mut server, &mut client, limit)?;
+    Ok([server.id(), client.id()])
 }
 
 /// What a program reported last, but for rules.
