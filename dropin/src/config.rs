@@ -5,15 +5,11 @@ mod tests;
 
 use core::fmt;
 use std::path::Path;
-use verbs_api::{DeviceSpec, Role, SpecError, Transport, WireMode};
+use verbs_api::raw::{NamedDevice, NamedDeviceError};
+use verbs_api::{DeviceSpec, Role, Transport, WireMode};
 
 /// The variable with the devices: `DEVICE[; KEY=VALUE]..`, or lines of `NAME = DEVICE[; ..]`.
 const VARIABLE: &str = "SRNIC_DEVICE";
-/// What a device is called that has no name.
-const NAME_DEFAULT: &str = "srnic0";
-const SPEED_DEFAULT: u32 = 100;
-/// Bytes of a name: programs have room for 64, and a zero.
-const NAME_MAX: usize = 63;
 /// What is replaced by the number of an MPI job's process.
 const RANK: &str = "{rank}";
 /// Variables that have that number: those of OpenMPI, PMIx, MPICH and Slurm.
@@ -52,8 +48,8 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl From<SpecError> for ConfigError {
-    fn from(error: SpecError) -> Self {
+impl From<NamedDeviceError> for ConfigError {
+    fn from(error: NamedDeviceError) -> Self {
         Self(error.to_string())
     }
 }
@@ -82,60 +78,25 @@ fn with_rank(text: &str, rank: Option<&str>) -> Result<String, ConfigError> {
 
 /// One device, or several that have names, each on a line of its own.
 fn parse_all(text: &str) -> Result<Vec<DeviceConfig>, ConfigError> {
-    let mut devices: Vec<DeviceConfig> = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (name, device) = named(line).unwrap_or((NAME_DEFAULT, line));
-        if devices.iter().any(|known| known.name == name) {
-            return Err(ConfigError(format!(
-                "two devices are called {name}: say NAME = DEVICE, each on a line of its own"
-            )));
-        }
-        devices.push(parse(name, device)?);
-    }
-    Ok(devices)
+    Ok(NamedDevice::parse_all(text)?.into_iter().map(DeviceConfig::from).collect())
 }
 
-/// A name and what follows it; no device begins like that.
-fn named(line: &str) -> Option<(&str, &str)> {
-    let (name, device) = line.split_once('=')?;
-    let name = name.trim_end();
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let fits = !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_name);
-    fits.then_some((name, device.trim_start()))
-}
-
-/// One device: its string, and what else is to be known of it.
+/// One device of that name.
+#[cfg(test)]
 pub fn parse(name: &str, text: &str) -> Result<DeviceConfig, ConfigError> {
-    let mut parts = text.split(';').map(str::trim);
-    let source = port(parts.next().unwrap_or_default().parse()?);
-    let mut config = DeviceConfig {
-        name: name.to_owned(),
-        source,
-        wire_mode: WireMode::Srnic,
-        strict_placement: false,
-        speed: SPEED_DEFAULT,
-    };
-    for part in parts.filter(|part| !part.is_empty()) {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        match (key.trim(), value.trim()) {
-            ("dialect", "srnic") => config.wire_mode = WireMode::Srnic,
-            ("dialect", "plain") => config.wire_mode = WireMode::Plain,
-            ("order", "free") => config.strict_placement = false,
-            ("order", "strict") => config.strict_placement = true,
-            ("speed", value) => config.speed = speed(value)?,
-            (key, value) => {
-                return Err(ConfigError(format!(
-                    "`{key}={value}`: behind the device there may be dialect=srnic, dialect=plain, order=free, order=strict, and speed=GIGABITS"
-                )));
-            }
-        }
-    }
-    Ok(config)
+    Ok(NamedDevice::parse(name, text)?.into())
 }
 
-fn speed(value: &str) -> Result<u32, ConfigError> {
-    let speed = value.parse().ok().filter(|speed| (1..=1600).contains(speed));
-    speed.ok_or_else(|| ConfigError(format!("`speed={value}`: it is in gigabits a second, 1 to 1600")))
+impl From<NamedDevice> for DeviceConfig {
+    fn from(device: NamedDevice) -> Self {
+        Self {
+            name: device.name,
+            source: port(device.spec),
+            wire_mode: device.wire_mode,
+            strict_placement: device.strict_placement,
+            speed: device.speed,
+        }
+    }
 }
 
 /// Who comes to a memif first, and does not say which end it is, is the server.

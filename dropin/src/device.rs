@@ -23,10 +23,9 @@ pub struct Device {
 unsafe impl Object for Device {
     type C = abi::Device;
 
-    /// It is as long as the process, and programs have none but those that are listed; tests have
-    /// others.
+    /// It is as long as the process, and programs have none but those that are listed.
     unsafe fn is_alive(c: *mut abi::Device) -> bool {
-        cfg!(test) || known().iter().any(|device| device.address() == c)
+        known().iter().chain(others()).any(|device| device.address() == c)
     }
 }
 
@@ -69,6 +68,36 @@ pub fn known() -> &'static [Device] {
         });
         configs.into_iter().enumerate().map(|(index, config)| Device::new(config, index)).collect()
     })
+}
+
+/// Devices that are opened without being listed: only tests have such.
+#[cfg(not(test))]
+const fn others() -> [&'static Device; 0] {
+    []
+}
+
+#[cfg(test)]
+pub use registered::{others, register};
+
+#[cfg(test)]
+mod registered {
+    use super::Device;
+    use crate::config;
+    use std::sync::{Mutex, PoisonError};
+
+    static REGISTERED: Mutex<Vec<&Device>> = Mutex::new(Vec::new());
+
+    pub fn others() -> Vec<&'static Device> {
+        REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A device as long as the process, by its string.
+    pub fn register(text: &str) -> &'static Device {
+        let config = config::parse("srnic0", text).expect("a device");
+        let device = Box::leak(Box::new(Device::new(config, 0)));
+        REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).push(device);
+        device
+    }
 }
 
 /// What the devices of this process are.

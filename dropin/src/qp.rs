@@ -197,7 +197,8 @@ exports! {
     }
 
     fn ibv_query_qp_data_in_order(_qp: &Qp, _opcode: u32, _flags: u32) -> c_int = value {
-        // A packet that comes late fills its hole after what lies behind it.
+        // A packet that comes late fills its hole after what lies behind it. With strict order
+        // packets are placed in their order, but not the bytes of one.
         Ok(0)
     }
 

@@ -5,7 +5,7 @@ mod program;
 
 use crate::abi::{self, QpAttr, QpInitAttr, SendWr, Wc, flag, opcode};
 use crate::config::parse;
-use crate::device::Device;
+use crate::device::{Device, register};
 use crate::ece::{ibv_query_ece, ibv_set_ece};
 use crate::object::Object as _;
 use crate::qp::ibv_modify_qp;
@@ -237,8 +237,8 @@ fn a_completion_is_an_event_of_its_channel() {
 
 #[test]
 fn a_device_that_is_opened_twice_has_one_engine() {
-    let device = Device::new(parse("srnic0", "sim:dropin-twice").expect("a device"), 0);
-    // SAFETY: the device lives longer than what is opened of it.
+    let device = register("sim:dropin-twice");
+    // SAFETY: what is named was made.
     unsafe {
         let one = crate::context::ibv_open_device(device.address());
         let two = crate::context::ibv_open_device(device.address());
@@ -321,11 +321,10 @@ fn a_panic_ends_as_an_errno_and_is_told() {
 
 #[test]
 fn what_was_destroyed_is_no_argument() {
-    let config = crate::config::parse("srnic0", "sim:dropin-dead").expect("a device");
-    let device = crate::device::Device::new(config, 0);
+    let device = register("sim:dropin-dead");
     // SAFETY: what is named was made, and is kept a while after its end.
     unsafe {
-        let context = crate::context::ibv_open_device(crate::object::Object::address(&device));
+        let context = crate::context::ibv_open_device(device.address());
         let pd = crate::memory::ibv_alloc_pd(context);
         assert_eq!(crate::memory::ibv_dealloc_pd(pd), 0);
         assert_eq!(crate::memory::ibv_dealloc_pd(pd), libc::EINVAL, "once more");
@@ -335,6 +334,57 @@ fn what_was_destroyed_is_no_argument() {
         assert!(crate::memory::ibv_alloc_pd(context).is_null());
         assert_eq!(errno(), libc::EINVAL);
         assert_eq!(crate::context::ibv_close_device(context), libc::EINVAL);
+    }
+}
+
+#[test]
+fn what_nobody_made_is_no_argument() {
+    let program = Program::start("never");
+    // A device that is not listed, memory that is none, and what stands in for an address.
+    let unlisted = Device::new(parse("srnic0", "sim:dropin-unlisted").expect("a device"), 0);
+    let mut memory = [0_u64; 64];
+    let lowest = [1, 7, 8, 64, 4095].map(core::ptr::without_provenance_mut::<c_void>);
+    let none = [unlisted.address().cast(), memory.as_mut_ptr().cast()];
+    for wrong in none.into_iter().chain(lowest) {
+        // SAFETY: no device is followed that is not listed.
+        let refused = unsafe {
+            crate::device::ibv_get_device_name(wrong.cast()).is_null()
+                && crate::context::ibv_open_device(wrong.cast()).is_null()
+                && errno() == libc::EINVAL
+        };
+        assert!(refused, "{wrong:?}");
+    }
+    for wrong in lowest {
+        // SAFETY: nothing is so low.
+        unsafe {
+            assert_eq!(crate::memory::ibv_dealloc_pd(wrong.cast()), libc::EINVAL, "{wrong:?}");
+            assert_eq!(crate::context::ibv_close_device(wrong.cast()), libc::EINVAL, "{wrong:?}");
+            assert!(crate::memory::ibv_alloc_pd(wrong.cast()).is_null(), "{wrong:?}");
+            assert_eq!(errno(), libc::EINVAL);
+            let channel = wrong.cast();
+            assert!(crate::cq::ibv_create_cq(program.context, 8, null_mut(), channel, 0).is_null());
+            assert_eq!(errno(), libc::EINVAL);
+        }
+    }
+    program.end();
+}
+
+/// What connections without a connection manager have: nobody tells the peer.
+#[test]
+fn strict_order_needs_no_connection_manager() {
+    use verbs_api::WriteOrder;
+    for (name, order) in [
+        ("order-free", WriteOrder::empty()),
+        ("order-strict; order=strict", WriteOrder::STRICT_PLACEMENT),
+        ("order-plain; order=strict; dialect=plain", WriteOrder::empty()),
+    ] {
+        let program = Program::start(name);
+        for pair in program.pairs {
+            // SAFETY: the queue pair is there.
+            let qp = unsafe { <&crate::qp::Qp as crate::argument::Argument>::from_c(pair) };
+            assert_eq!(qp.expect("it is alive").pair().query().write_order, order, "{name}");
+        }
+        program.end();
     }
 }
 

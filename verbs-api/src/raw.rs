@@ -1,6 +1,6 @@
 //! What a verbs library in C needs, and a safe program does not: memory that the caller owns, queue
-//! pairs that several threads use at once, work requests with all their fields, and connections by
-//! their numbers.
+//! pairs that several threads use at once, work requests with all their fields, connections by
+//! their numbers, and devices by the names that its programs know.
 //!
 //! The rest of the API stays usable beside it: completion queues, shared receive queues and address
 //! handles are those of [`Device`] and
@@ -35,6 +35,7 @@
 //! ```
 
 mod memory;
+mod named;
 mod queue_pair;
 mod window;
 
@@ -42,6 +43,7 @@ pub use crate::cm::{ConnectionSink, Connections};
 pub use datapath::memory::Binding;
 pub use datapath::queue::{DatagramAddress, SendFlags, SendOpcode, SendRequest as WorkRequest};
 pub use memory::RawRegion;
+pub use named::{NamedDevice, NamedDeviceError};
 pub use queue_pair::{QueuePair, RecvGuard, SendGuard};
 pub use rdma_cm::{Agreed, CommId, Event, Failure, Options, Question, Request, Service, Terms};
 pub use window::RawWindow;

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use verbs_api::raw::NamedDevice;
 use verbs_api::{DeviceSpec, PortDriver, Transport};
 
 const LIBRARY: &str = "libibverbs.so.1";
@@ -85,17 +86,27 @@ fn listed(text: &str) -> Result<String> {
     if lines.is_empty() {
         return Err(Error::Options(format!("--devices names a file without devices; {LINE}")));
     }
-    for line in &lines {
-        let (_, device) = line.split_once('=').ok_or_else(|| Error::Options(format!("`{line}`: {LINE}")))?;
-        check(device)?;
+    if let Some(line) = lines.iter().find(|line| !line.contains('=')) {
+        return Err(Error::Options(format!("`{line}`: {LINE}")));
     }
-    Ok(lines.join("\n"))
+    let text = lines.join("\n");
+    check(&text)?;
+    Ok(text)
 }
 
-/// What makes no sense is said here: programs say of a device that does not open only that.
-fn check(device: &str) -> Result<()> {
-    let device = device.split(';').next().unwrap_or_default().trim().replace("{rank}", "1");
-    let spec: DeviceSpec = device.parse().map_err(verbs_api::Error::from)?;
+/// What makes no sense is said here, in the words of the library: programs say of a device that
+/// does not open only that.
+fn check(devices: &str) -> Result<()> {
+    let named = NamedDevice::parse_all(&devices.replace("{rank}", "1"));
+    let named = named.map_err(|error| Error::Options(error.to_string()))?;
+    if named.is_empty() {
+        return Err(Error::Options("--device names no device; one is memif:/tmp/a.sock".to_owned()));
+    }
+    named.iter().try_for_each(|device| check_port(&device.spec))
+}
+
+/// The library has not all ports.
+fn check_port(spec: &DeviceSpec) -> Result<()> {
     let native = match spec.transport {
         Transport::Memif { driver, .. } | Transport::AfPacket { driver, .. } => driver == PortDriver::Native,
         Transport::Sim { .. } | Transport::Pool { .. } => true,
@@ -171,6 +182,10 @@ mod tests {
             ("af_packet:eth0,ip=10.0.0.1,driver=dpdk", "no DPDK"),
             ("memif:/tmp/a.sock,driver=dpdk", "no DPDK"),
             ("nothing", "has no scheme"),
+            ("", "names no device"),
+            ("sim:a; order=any", "`order=any`: behind the device there may be"),
+            ("sim:a; dialect=latin", "`dialect=latin`: behind the device there may be"),
+            ("sim:a; speed=fast", "in gigabits a second"),
         ] {
             let error = check(device).expect_err(device).to_string();
             assert!(error.contains(said), "{error}");
@@ -196,6 +211,9 @@ mod tests {
         for (text, said) in [
             ("memif", "a line is NAME = DEVICE"),
             ("a = nothing", "has no scheme"),
+            ("a = sim:a; order=any", "`order=any`"),
+            ("a = sim:a\na = sim:b", "two devices are called a"),
+            ("two words = sim:a", "two words"),
             ("# none\n\n", "a file without devices"),
         ] {
             let error = listed(text).expect_err(text).to_string();

@@ -2,8 +2,7 @@
 
 use super::{blank, errno, no_attributes};
 use crate::abi::{self, QpAttr, QpInitAttrEx, RecvWr, SendWr, Sge, Wc, flag};
-use crate::config::parse;
-use crate::device::Device;
+use crate::device::register;
 use crate::object::Object as _;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -13,7 +12,6 @@ const LEN: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Program {
-    _device: Device,
     pub context: *mut abi::Context,
     pub pd: *mut abi::Pd,
     pub channel: *mut abi::CompChannel,
@@ -25,8 +23,7 @@ pub struct Program {
 
 impl Program {
     pub fn start(name: &str) -> Self {
-        let config = parse("srnic0", &format!("sim:dropin-{name}")).expect("a device");
-        let device = Device::new(config, 0);
+        let device = register(&format!("sim:dropin-{name}"));
         let memory: &mut [u64] = Box::leak(Box::new([0; LEN / 8]));
         let memory: *mut u8 = memory.as_mut_ptr().cast();
         // SAFETY: everything that a call is given was made by one before, and nothing is gone.
@@ -40,7 +37,7 @@ impl Program {
             let channel = crate::channel::ibv_create_comp_channel(context);
             let cq = crate::cq::ibv_create_cq(context, 64, null_mut(), channel, 0);
             let pairs = [(); 2].map(|()| create_pair(context, pd, cq));
-            let program = Self { _device: device, context, pd, channel, cq, pairs, mr, memory };
+            let program = Self { context, pd, channel, cq, pairs, mr, memory };
             program.connect(0, 1);
             program.connect(1, 0);
             program

@@ -5,6 +5,7 @@ mod needs;
 mod plan;
 
 use apt::Privilege;
+pub use needs::verbs_in_c;
 use needs::{NEEDS, Need};
 use plan::Plan;
 

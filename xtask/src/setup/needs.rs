@@ -120,6 +120,14 @@ pub const NEEDS: &[Need] = &[
         probe: verbs_programs,
     },
     Need {
+        name: "verbs in C",
+        purpose: "runs of programs of our own in C, over the drop-in libibverbs",
+        packages: &["gcc", "libc6-dev", "libibverbs-dev"],
+        scope: Scope::Unmodified,
+        by_hand: "Install a C compiler, infiniband/verbs.h and libibverbs.so, of rdma-core.",
+        probe: verbs_in_c,
+    },
+    Need {
         name: "MPI and libfabric",
         purpose: "runs of unmodified programs",
         packages: &[
@@ -188,6 +196,14 @@ fn verbs_headers() -> Result<String> {
     first_line("cc", &["-E", "-include", "infiniband/verbs.h", "-x", "c", "/dev/null"])
         .map_err(|_| Error::new("there is no infiniband/verbs.h"))?;
     Ok("infiniband/verbs.h".to_owned())
+}
+
+/// What programs in C that use libibverbs are compiled and linked with.
+pub fn verbs_in_c() -> Result<String> {
+    verbs_headers()?;
+    // The linker's name of the library, or its place if there is one.
+    let place = first_line("cc", &["-print-file-name=libibverbs.so"])?;
+    if Path::new(&place).is_absolute() { Ok(place) } else { Err(Error::new("there is no libibverbs.so")) }
 }
 
 fn verbs_programs() -> Result<String> {

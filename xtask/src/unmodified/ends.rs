@@ -31,15 +31,15 @@ const ALONE: [(&str, &str); 3] = [
 
 pub fn play(rows: &mut Rows<'_>) -> Result<()> {
     for (mode, name) in ALONE {
-        rows.play(name, &["cc"], |place| {
+        rows.play_in_c(name, &[], |place| {
             let mut command = place.command(&built(place)?.to_string_lossy(), "sim:ends");
             command.arg(mode);
             Process::start(mode, command, place.dir)?.finish(LIMIT)
         })?;
     }
-    rows.play("exit without close", &["cc"], |place| exits(place, false))?;
-    rows.play("exit without close 1 % loss", &["cc"], |place| exits(place, true))?;
-    rows.play("peer killed", &["cc"], killed)
+    rows.play_in_c("exit without close", &[], |place| exits(place, false))?;
+    rows.play_in_c("exit without close 1 % loss", &[], |place| exits(place, true))?;
+    rows.play_in_c("peer killed", &[], killed)
 }
 
 /// The program, which finds the library when it runs.

@@ -1,10 +1,12 @@
 /* Calls functions of a libibverbs with what no program should give them, each in a process of its
  * own. What the library is linked to it finds by LD_LIBRARY_PATH.
  *
- *     exports null|garbage|sound|alive|dead SEED NAME..
+ *     exports null|garbage|sound|alive|dead|wrong SEED NAME..
  *
  * "sound" gives objects that are alive and structures of zeros, which no call may be ended by;
- * "alive" and "dead" give such objects, or objects that were destroyed, with garbage. A name that
+ * "alive" and "dead" give such objects, or objects that were destroyed, with garbage; "wrong" gives
+ * an address that is too low for any object, or a device that is not listed, with structures of
+ * zeros, and all calls that take an object must return. A name that
  * begins with "inline:" is that of a function of the header, which reaches the library by a table
  * of an object.
  *
@@ -194,11 +196,28 @@ static uintptr_t sound(void)
 	}
 }
 
-static uintptr_t first_of(const char *name, int is_sound)
+/* No object: a NULL with the offset of a field, or for a device anything that is not listed. */
+static uintptr_t wrong(enum kind kind)
+{
+	static struct ibv_device copy;
+	if (kind == LIST)
+		return 0;
+	if (kind == DEVICE)
+		switch (number() % 4) {
+		case 0: return (uintptr_t)zeros;
+		case 1: return (uintptr_t)noise + number() % 64;
+		case 2:
+			memcpy(&copy, (void *)objects[DEVICE], sizeof(copy));
+			return (uintptr_t)&copy;
+		}
+	return number() % 4095 + 1;
+}
+
+static uintptr_t first_of(const char *name, int is_sound, int is_wrong)
 {
 	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
 		if (!strcmp(first[i].name, name))
-			return objects[first[i].kind];
+			return is_wrong ? wrong(first[i].kind) : objects[first[i].kind];
 	return is_sound ? sound() : objects[number() % KINDS];
 }
 
@@ -216,7 +235,7 @@ static void call(const char *round, const char *name)
 	const char *plain = strchr(name, ':') ? strchr(name, ':') + 1 : name;
 	uintptr_t given[ARGUMENTS] = { 0 };
 	int is_null = !strcmp(round, "null"), is_garbage = !strcmp(round, "garbage");
-	int is_sound = !strcmp(round, "sound");
+	int is_wrong = !strcmp(round, "wrong"), is_sound = is_wrong || !strcmp(round, "sound");
 	made((void *)called, name);
 	alarm(SECONDS);
 	if (!is_null && !is_garbage)
@@ -227,13 +246,15 @@ static void call(const char *round, const char *name)
 		for (int at = 0; at < ARGUMENTS && !is_null; at++)
 			given[at] = is_sound ? sound() : garbage();
 		if (!is_null && !is_garbage)
-			given[0] = first_of(name, is_sound);
+			given[0] = first_of(name, is_sound, is_wrong);
 		if (is_sound) {
 			memset(zeros, 0, AREA);
 			memset(memory, 0, AREA);
 		}
 		called(given[0], given[1], given[2], given[3], given[4], given[5]);
 		/* It may be gone by now, or not: what comes next is for another process. */
+		if (is_wrong)
+			continue;
 		if (strstr(plain, "destroy") || strstr(plain, "_de") == plain + 3 ||
 		    strstr(plain, "close") || strstr(plain, "free"))
 			break;

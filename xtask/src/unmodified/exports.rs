@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::{Place, Rows};
 use crate::dropin;
 use crate::error::{Error, Result};
+use crate::process::Process;
 use crate::repo;
 
 const SOURCE: &str = "xtask/src/unmodified/exports.c";
@@ -28,9 +30,13 @@ const OURS: [&str; 5] =
     ["fatal runtime error", "cannot unwind", "non-unwinding panic", "memory allocation of", "panicked at"];
 
 /// What the functions are given.
-const ROUNDS: [&str; 5] = ["null", "garbage", SOUND, "alive", "dead"];
+const ROUNDS: [&str; 6] = ["null", "garbage", SOUND, WRONG, "alive", "dead"];
 /// Objects that are alive and structures of zeros: no signal is allowed.
 const SOUND: &str = "sound";
+/// Addresses that are too low, or devices that are not listed: no signal is allowed, either.
+const WRONG: &str = "wrong";
+/// How long all calls of one draw may take.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Functions of the header, which reach the library by a table of an object: they are called with
 /// objects only.
@@ -61,7 +67,7 @@ const INLINE: [&str; 23] = [
 ];
 
 pub fn play(rows: &mut Rows<'_>) -> Result<()> {
-    rows.play("exports", &["cc", "readelf"], check)
+    rows.play_in_c("exports", &["readelf"], check)
 }
 
 /// Fails if NULL ends a process, or anything makes a function of ours end one.
@@ -77,6 +83,11 @@ fn check(place: &Place<'_>) -> Result<()> {
         let seeds = match round {
             "null" => 1,
             "garbage" => SEEDS_OF_GARBAGE,
+            // The header's own part would follow the address.
+            WRONG => {
+                names.retain(|name| !name.starts_with(IDLE));
+                SEEDS
+            }
             _ => {
                 names.retain(|name| !name.starts_with(IDLE));
                 names.extend(INLINE.map(|name| format!("inline:ibv_{name}")));
@@ -86,13 +97,14 @@ fn check(place: &Place<'_>) -> Result<()> {
         for seed in 1..=seeds {
             let mut calls = place.command(&program.to_string_lossy(), "sim:exports");
             calls.args([round, &seed.to_string()]).args(&names);
-            let output = calls.output().map_err(|e| Error::io("run", &program, &e))?;
-            let (said, errors) =
-                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            let mut running = Process::start("calls", calls, place.dir)?;
+            let status = running.end(LIMIT)?;
+            let [said, errors] = ["calls.out", "calls.err"].map(|file| text(&place.dir.join(file)));
+            let (said, errors) = (said?, errors?);
             faults.extend(
                 judge(round, &said, &errors).into_iter().map(|fault| format!("seed {seed}: {fault}")),
             );
-            if !output.status.success() || said.lines().count() != names.len() {
+            if !status.success() || said.lines().count() != names.len() {
                 return Err(Error(format!("{round}, seed {seed}: the harness ended early:\n{errors}")));
             }
         }
@@ -104,12 +116,19 @@ fn check(place: &Place<'_>) -> Result<()> {
     Err(Error(faults.join("\n")))
 }
 
+/// What it has said: what it was given may have made it say anything.
+fn text(file: &Path) -> Result<String> {
+    let bytes = std::fs::read(file).map_err(|e| Error::io("read", file, &e))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// What was wrong in a round.
 fn judge(round: &str, said: &str, errors: &str) -> Vec<String> {
     let is_allowed =
         |name: &str, how: &str| ALLOWED.contains(&how) || how == ALARM && name.starts_with("ibv_ack_");
-    let is_good =
-        |name: &str, how: &str| how == "exit" || !["null", SOUND].contains(&round) && is_allowed(name, how);
+    let is_good = |name: &str, how: &str| {
+        how == "exit" || !["null", SOUND, WRONG].contains(&round) && is_allowed(name, how)
+    };
     let ended = said.lines().filter_map(|line| line.split_once(' '));
     let ended = ended.filter(|(name, how)| !is_good(name, how));
     let ended = ended.map(|(name, how)| format!("{round}: {name} ended with {how}"));
@@ -145,7 +164,7 @@ mod tests {
         for ours in ["thread 'x' panicked at dropin/src/qp.rs:1:2:", "memory allocation of 8 bytes failed"] {
             assert_eq!(judge("alive", "", ours).len(), 1, "{ours}");
         }
-        assert_eq!(judge(SOUND, "ibv_b 11\n", "").len(), 1);
+        assert!([SOUND, WRONG].iter().all(|round| judge(round, "ibv_b 11\n", "").len() == 1));
         // It waited until its alarm, or had no objects.
         let said = "ibv_d 14\nibv_e failed\nibv_ack_cq_events 14\n";
         assert_eq!(judge("alive", said, "").len(), 2);

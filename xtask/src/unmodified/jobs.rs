@@ -1,5 +1,6 @@
 //! Jobs of MPI, whose ranks meet at a switch with a pool.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{FAULTS, INSTALL, LIMIT, Place, Rows};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::process::Process;
 use crate::repo;
 
@@ -16,6 +18,8 @@ const SCRIPT: &str = "xtask/src/unmodified/reduce.py";
 /// An input of hpcc's for four ranks.
 pub const HPCC_INPUT: &str = "/usr/share/doc/hpcc/examples/_hpccinf.txt";
 const INTERVAL: Duration = Duration::from_millis(20);
+/// How long a switch may take until it listens.
+const START: Duration = Duration::from_secs(60);
 
 /// OpenMPI runs for root only if it is told so twice.
 pub const MPI_AS_ROOT: [(&str, &str); 2] =
@@ -127,21 +131,52 @@ fn has_modules() -> bool {
     import.status().is_ok_and(|status| status.success())
 }
 
-/// A switch with a pool, and its socket.
+/// A switch with a pool, and its socket, in a directory of its own below `dir`: what another one
+/// has left is not taken for it.
 pub(super) fn start_switch(tool: &Path, dir: &Path, options: &[&str]) -> Result<(Process, PathBuf)> {
-    let socket = dir.join("pool.sock");
+    let own = fresh_directory(dir)?;
+    let socket = own.join("pool.sock");
     let mut switch = Command::new(tool);
     // It is ended without warning, and what it leaves goes with the scratch directory.
     switch.arg("switch").arg("--pool").arg(&socket).args(options).env("TMPDIR", dir);
-    let mut switch = Process::start("switch", switch, dir)?;
-    let deadline = Instant::now() + LIMIT;
-    while !socket.exists() {
+    let mut switch = Process::start("switch", switch, &own)?;
+    let deadline = Instant::now() + START;
+    while !is_listening(&socket) {
+        interrupt::check()?;
         if switch.is_done()? || Instant::now() > deadline {
             return Err(Error::new("the switch does not begin"));
         }
         sleep(INTERVAL);
     }
     Ok((switch, socket))
+}
+
+/// Whether a socket of this path waits for connections, by the kernel's table.
+fn is_listening(socket: &Path) -> bool {
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    listens(&sockets, &socket.to_string_lossy())
+}
+
+fn listens(sockets: &str, path: &str) -> bool {
+    /// `__SO_ACCEPTCON`, in the column of flags.
+    const ACCEPTS: &str = "00010000";
+    sockets.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        fields.nth(3) == Some(ACCEPTS) && fields.nth(3) == Some(path)
+    })
+}
+
+/// A new directory in `dir`.
+fn fresh_directory(dir: &Path) -> Result<PathBuf> {
+    for number in 0_u32.. {
+        let fresh = dir.join(format!("switch{number}"));
+        match std::fs::create_dir(&fresh) {
+            Ok(()) => return Ok(fresh),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(Error::io("create", &fresh, &e)),
+        }
+    }
+    Err(Error::new("there is no name for a directory"))
 }
 
 /// A job to its end, which must be as it should.
@@ -179,32 +214,69 @@ fn killed(job: &Job, place: &Place<'_>, faults: &str) -> Result<()> {
     let (mut switch, socket) = start_switch(place.tool, place.dir, &["--net", network])?;
     let pool = format!("pool:{}", socket.display());
     let device = format!("{faults}{pool}");
-    run(job, place, &device)?;
-    let deadline = Instant::now() + LINGER;
-    while let Some(process) = user_of(&device) {
-        if Instant::now() > deadline {
-            return Err(Error(format!("process {process} of the job is still there")));
-        }
-        sleep(INTERVAL);
-    }
-    for address in addresses {
-        let asked = format!("{pool},ip={address}");
-        let said = repo::output(place.command("ibv_devinfo", &asked).arg("-v"))?;
-        super::says(&said, &[&format!("::ffff:{address}, RoCE v2")])?;
-    }
-    run(&REDUCE, place, &device)?;
+    let result = run(job, place, &device)
+        .and_then(|()| gone(&device))
+        .and_then(|()| free(place, &pool, &addresses))
+        .and_then(|()| run(&REDUCE, place, &device));
+    // What is left is this row's: no other has its switch.
+    users_of(&device).into_iter().for_each(end);
+    result?;
     if switch.is_done()? { Err(Error::new("the switch has ended")) } else { Ok(()) }
 }
 
-/// A process that was given the device.
-fn user_of(device: &str) -> Option<String> {
+/// Waits until no process of the job is left.
+fn gone(device: &str) -> Result<()> {
+    let deadline = Instant::now() + LINGER;
+    loop {
+        interrupt::check()?;
+        let left = users_of(device);
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(Error(format!("processes {left:?} of the job are still there")));
+        }
+        sleep(INTERVAL);
+    }
+}
+
+/// Waits until each address of the pool can be had: the switch may see the end of a process later
+/// than we do.
+fn free(place: &Place<'_>, pool: &str, addresses: &[&str]) -> Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    for address in addresses {
+        let asked = format!("{pool},ip={address}");
+        while let Err(error) = is_free(place, &asked, address) {
+            interrupt::check()?;
+            if Instant::now() > deadline {
+                return Err(error);
+            }
+            sleep(INTERVAL);
+        }
+    }
+    Ok(())
+}
+
+fn is_free(place: &Place<'_>, asked: &str, address: &str) -> Result<()> {
+    let said = repo::output(place.command("ibv_devinfo", asked).arg("-v"))?;
+    super::says(&said, &[&format!("::ffff:{address}, RoCE v2")])
+}
+
+/// The numbers of the processes that were given the device.
+fn users_of(device: &str) -> Vec<u32> {
     let variable = format!("SRNIC_DEVICE={device}");
-    let has = |process: &Path| {
-        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+    let has = |id: u32| {
+        let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes())
     };
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.map(|entry| entry.path()).find(|path| has(path)).map(|path| path.display().to_string())
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter(|id| has(*id)).collect()
+}
+
+/// Ends a process for good.
+fn end(id: u32) {
+    let _ = Command::new("kill").args(["-KILL", &id.to_string()]).status();
 }
 
 /// Fails unless a file that the job has written has these words.
@@ -214,4 +286,37 @@ fn says(dir: &Path, words: &str) -> Result<()> {
     let mut all = String::new();
     texts.for_each(|text| all.push_str(&String::from_utf8_lossy(&text)));
     if all.contains(words) { Ok(()) } else { Err(Error(format!("nowhere is `{words}`:\n{all}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_switch_that_has_ended_is_not_taken_for_one_that_listens() {
+        let scratch = crate::scratch::Scratch::new().expect("a directory");
+        let [first, second] =
+            [(); 2].map(|()| fresh_directory(scratch.path()).expect("a directory of its own"));
+        assert_ne!(first, second);
+        let socket = first.join("pool.sock");
+        let listener = UnixListener::bind(&socket).expect("bound");
+        assert!(is_listening(&socket) && !is_listening(&second.join("pool.sock")));
+        drop(listener);
+        assert!(socket.exists() && !is_listening(&socket), "it is stale");
+    }
+
+    #[test]
+    fn processes_of_a_job_are_known_by_their_device() {
+        let device = format!("pool:/nonexistent/{}.sock", std::process::id());
+        let mut rank = Command::new("sleep");
+        let mut rank = rank.arg("60").env("SRNIC_DEVICE", &device).spawn().expect("started");
+        while users_of(&device).is_empty() {
+            sleep(INTERVAL);
+        }
+        assert_eq!(users_of(&device), [rank.id()]);
+        end(rank.id());
+        assert!(!rank.wait().expect("it has ended").success());
+        assert!(gone(&device).is_ok());
+    }
 }

@@ -39,7 +39,7 @@ pub const SKIPPED: &str = "skipped: ";
 /// Longest run of a pair: far more than any takes.
 const LIMIT: Duration = Duration::from_secs(300);
 /// What brings what is missing.
-const INSTALL: &str = "`cargo xtask setup --unmodified` installs it (Debian: iproute2, ibverbs-utils, perftest, rdmacm-utils, ucx-utils, libfabric-bin, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py, python3-pyverbs)";
+const INSTALL: &str = "`cargo xtask setup --unmodified` installs it (Debian: gcc, libibverbs-dev, iproute2, ibverbs-utils, perftest, rdmacm-utils, ucx-utils, libfabric-bin, openmpi-bin, netpipe-openmpi, hpcc, python3-mpi4py, python3-pyverbs)";
 /// The losses of the runs over a bad network, both ways at both ends.
 const FAULTS: &str = "fault:loss=1%,seed=7:";
 
@@ -135,6 +135,22 @@ impl Rows<'_> {
             result
         });
         Ok(())
+    }
+
+    /// Plays a row of a program of our own in C.
+    fn play_in_c(
+        &mut self,
+        name: &str,
+        programs: &[&str],
+        check: impl FnOnce(&Place<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.is_asked_for(name)
+            && let Err(missing) = setup::verbs_in_c()
+        {
+            self.skip(name, &format!("{missing}; {INSTALL}"));
+            return Ok(());
+        }
+        self.play(name, programs, check)
     }
 
     /// A row is not played.
@@ -285,13 +301,19 @@ fn play(case: &Case, place: &Place<'_>) -> Result<()> {
 
 /// A server that waits at a TCP port of this host, and its client, to their successful end.
 fn pair(place: &Place<'_>, limit: Duration, side: impl Fn(End) -> (Command, u16)) -> Result<()> {
+    pair_of(place, limit, side).map(drop)
+}
+
+/// The numbers that the processes of a [`pair`] had.
+fn pair_of(place: &Place<'_>, limit: Duration, side: impl Fn(End) -> (Command, u16)) -> Result<[u32; 2]> {
     let (server, port) = side(End::Server);
     let mut server = Process::start("server", server, place.dir)?;
     listening::wait(&mut server, port, limit)?;
     let (mut client, _) = side(End::Client);
     client.arg("127.0.0.1");
     let mut client = Process::start("client", client, place.dir)?;
-    watch(&mut server, &mut client, limit)
+    watch(&mut server, &mut client, limit)?;
+    Ok([server.id(), client.id()])
 }
 
 /// What a program reported last, but for rules.

@@ -5,7 +5,7 @@
  * Messages go from the first device to the last, which may be the same. Some threads create queue
  * pairs, send, and destroy them; some send over a pair that they share; some create and destroy
  * other objects; and some poll the two completion queues that all of them have together, one of
- * them when it is told to. Each completion must come once. */
+ * them when it is told to. Each completion must come once, and each message once and whole. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -67,6 +67,8 @@ static struct pair shared;
 static struct worker workers[WORKERS];
 static atomic_int stopping, ended;
 static atomic_ulong completions, woken;
+/* Sums of the numbers of messages, mixed: they are equal if each message came once. */
+static _Atomic uint64_t sent, received;
 
 static double now(void)
 {
@@ -149,12 +151,31 @@ static void post_recv(struct pair *pair, int worker, uint32_t round, int slot)
 	struct ibv_sge sge = place(&sides[1], worker, slot);
 	struct ibv_recv_wr wr = { .wr_id = id_of(worker, round, slot), .sg_list = &sge,
 		.num_sge = 1 }, *bad;
+	memset((void *)sge.addr, 0, SIZE);
 	must(!ibv_post_recv(pair->to, &wr, &bad));
+}
+
+/* What a message says: its number, which no other has, and bytes that belong to it. */
+static uint64_t mixed(uint64_t number)
+{
+	number = (number ^ number >> 31) * 0x9E3779B97F4A7C15u;
+	return number ^ number >> 29;
+}
+
+static void said(char *bytes, uint64_t number)
+{
+	for (int at = 0; at < SIZE; at += 8) {
+		uint64_t word = at ? mixed(number + ((uint64_t)at << 56)) : number;
+		memcpy(bytes + at, &word, 8);
+	}
 }
 
 static void post_send(struct pair *pair, int worker, uint32_t round, int slot)
 {
 	struct ibv_sge sge = place(&sides[0], worker, slot);
+	uint64_t number = id_of(worker, round, slot - DEPTH);
+	said((char *)sge.addr, number);
+	atomic_fetch_add(&sent, mixed(number));
 	struct ibv_send_wr wr = { .wr_id = id_of(worker, round, slot), .sg_list = &sge,
 		.num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
 	must(!ibv_post_send(pair->from, &wr, &bad));
@@ -249,6 +270,25 @@ static void *churner(void *unused)
 	return NULL;
 }
 
+/* What has come is whole. Over a pair of its own a worker's messages come in their order, which is
+ * that of its receives; a shared pair brings those of any sharer. */
+static void read_message(int worker, uint32_t round, int slot, uint32_t length)
+{
+	const char *bytes = area + (worker * SLOTS + slot) * SIZE;
+	char wanted[SIZE];
+	uint64_t number;
+	memcpy(&number, bytes, sizeof(number));
+	said(wanted, number);
+	int is_meant = worker < OWNERS ? number == id_of(worker, round, slot)
+		: number >> 48 >= OWNERS && number >> 48 < WORKERS;
+	if (length != SIZE || !is_meant || memcmp(bytes, wanted, SIZE)) {
+		fprintf(stderr, "threads: worker %d, round %u, slot %d: a message of %u bytes, number "
+			"%#lx\n", worker, round, slot, length, (unsigned long)number);
+		_exit(7);
+	}
+	atomic_fetch_add(&received, mixed(number));
+}
+
 static void judge(const struct ibv_wc *wc)
 {
 	int number = (int)(wc->wr_id >> 48), slot = (int)(wc->wr_id >> 32 & 0xFFFF);
@@ -264,12 +304,15 @@ static void judge(const struct ibv_wc *wc)
 			wc->opcode);
 		_exit(5);
 	}
+	if (slot < DEPTH)
+		read_message(number, round, slot, wc->byte_len);
+	/* Before the worker hears of it: who has heard of all finds all counted. */
+	atomic_fetch_add(&completions, 1);
 	if (atomic_exchange(&worker->seen[slot], 1)) {
 		fprintf(stderr, "threads: worker %d: round %u, slot %d came twice\n", number, round,
 			slot);
 		_exit(6);
 	}
-	atomic_fetch_add(&completions, 1);
 }
 
 /* Takes some of both queues. */
@@ -364,6 +407,8 @@ int main(int count, char **arguments)
 		messages += atomic_load(&workers[i].messages);
 		pairs += atomic_load(&workers[i].pairs);
 	}
+	must(atomic_load(&sent) == atomic_load(&received));
+	must(atomic_load(&woken));
 	/* The unread events of a queue are its channel's until then. */
 	closed(&sides[0]);
 	closed(&sides[1]);

@@ -16,11 +16,11 @@ const SECONDS: &str = "4";
 const LIMIT: Duration = Duration::from_secs(90);
 
 pub fn play(rows: &mut Rows<'_>) -> Result<()> {
-    rows.play("threads", &["cc"], |place| run(place, "srnic0 = sim:threads\n"))?;
+    rows.play_in_c("threads", &[], |place| run(place, "srnic0 = sim:threads\n"))?;
     for (faults, behind, name) in
         [("", "", ""), (FAULTS, "", " 1 % loss"), (FAULTS, "; order=strict", ", order=strict 1 % loss")]
     {
-        rows.play(&format!("threads, two devices{name}"), &["cc"], |place| {
+        rows.play_in_c(&format!("threads, two devices{name}"), &[], |place| {
             let end = |role| place.memif(role, faults, behind);
             run(place, &format!("first = {}\nsecond = {}\n", end("server"), end("client")))
         })?;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::{LIMIT, Place, Rows, pair, says};
+use super::{LIMIT, Place, Rows, pair, pair_of, says, use_library};
 use crate::error::{Error, Result};
 use crate::process::free_port;
 use crate::repo;
@@ -19,7 +19,7 @@ const NO_SENSE: i32 = 2;
 const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// What it refuses, the status, and the words that it says.
-const REFUSED: [(&[&str], i32, &[&str]); 9] = [
+const REFUSED: [(&[&str], i32, &[&str]); 12] = [
     (
         &["-d", "sim:a", "--", "/nonexistent/program"],
         NO_PROGRAM,
@@ -29,17 +29,17 @@ const REFUSED: [(&[&str], i32, &[&str]); 9] = [
     (&["-d", "nothing", "--", "true"], NO_PROGRAM, &["has no scheme"]),
     (&["-d", "sim:a,colour=red", "--", "true"], NO_PROGRAM, &["colour"]),
     (&["-d", "af_xdp:eth0,ip=10.0.0.1", "--", "true"], NO_PROGRAM, &["srnic switch"]),
+    (
+        &["-d", "sim:a; dialect=latin", "--", "true"],
+        NO_PROGRAM,
+        &["`dialect=latin`: behind the device there may be dialect=srnic"],
+    ),
+    (&["-d", "sim:a; order=any", "--", "true"], NO_PROGRAM, &["`order=any`", "order=strict"]),
+    (&["-d", "sim:a; speed=fast", "--", "true"], NO_PROGRAM, &["in gigabits a second"]),
     (&["--devices", "/nonexistent/file", "--", "true"], NO_PROGRAM, &["cannot read /nonexistent/file"]),
     (&["--devices", "/dev/null", "--", "true"], NO_PROGRAM, &["a file without devices"]),
     (&["-d", "sim:a", "--library", "/nonexistent", "--", "true"], NO_PROGRAM, &["cargo xtask dropin"]),
     (&["--", "true"], NO_SENSE, &["--device"]),
-];
-
-/// What the library refuses when the program looks for devices, and the words that it says.
-const REFUSED_LATER: [(&str, &str); 3] = [
-    ("sim:a; dialect=latin", "`dialect=latin`: behind the device there may be dialect=srnic"),
-    ("sim:a; order=any", "order=strict"),
-    ("sim:a; speed=fast", "in gigabits a second"),
 ];
 
 pub fn play(rows: &mut Rows<'_>) -> Result<()> {
@@ -107,14 +107,15 @@ fn refused(place: &Place<'_>) -> Result<()> {
             return Err(Error(format!("{arguments:?} ended with {}, not {status}", ended.status)));
         }
     }
-    for (device, words) in REFUSED_LATER {
-        let ended = output(run(place, &["-d", device, "--", "ibv_devices"]))?;
-        says(&String::from_utf8_lossy(&ended.stderr), &[words])?;
-        if String::from_utf8_lossy(&ended.stdout).contains("srnic0") {
-            return Err(Error(format!("`{device}` is a device")));
-        }
+    // By the variables, without `srnic run`, the library says so.
+    let mut by_hand = Command::new("ibv_devices");
+    use_library(&mut by_hand, place.library, "sim:a; order=any");
+    let ended = output(by_hand)?;
+    says(&String::from_utf8_lossy(&ended.stderr), &["SRNIC_DEVICE: `order=any`: behind the device"])?;
+    if String::from_utf8_lossy(&ended.stdout).contains("srnic0") {
+        return Err(Error::new("`sim:a; order=any` is a device"));
     }
-    println!("{} refused", REFUSED.len() + REFUSED_LATER.len());
+    println!("{} refused", REFUSED.len());
     Ok(())
 }
 
@@ -171,7 +172,7 @@ fn leaves_nothing(place: &Place<'_>) -> Result<()> {
     fs::create_dir(&home).map_err(|e| Error::io("create", &home, &e))?;
     let before = ["/tmp", "/dev/shm"].map(names);
     let port = free_port()?;
-    pair(place, LIMIT, |end| {
+    let ids = pair_of(place, LIMIT, |end| {
         let role = if end == super::End::Server { "server" } else { "client" };
         let mut command = place.command("ibv_rc_pingpong", &place.memif(role, "", ""));
         command.env("TMPDIR", &home).env("HOME", &home).current_dir(&home);
@@ -183,9 +184,9 @@ fn leaves_nothing(place: &Place<'_>) -> Result<()> {
     let known = ["home", "server.out", "server.err", "client.out", "client.err"];
     left.extend(names(&place.dir.to_string_lossy()).into_iter().filter(|name| !known.contains(&&**name)));
     for (directory, before) in ["/tmp", "/dev/shm"].into_iter().zip(before) {
-        // Others are at work there as well.
+        // Others are at work there as well: what is the pair's has the number of one of them.
         let fresh = names(directory).into_iter().filter(|name| !before.contains(name));
-        left.extend(fresh.filter(|name| name.contains("srnic") || name.contains("memif")).filter(is_nobodys));
+        left.extend(fresh.filter(|name| is_of(name, &ids)));
     }
     if left.is_empty() { Ok(()) } else { Err(Error(format!("what is left: {}", left.join(", ")))) }
 }
@@ -195,9 +196,22 @@ fn names(directory: &str) -> BTreeSet<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Whether no process lives whose number is in the name.
-#[expect(clippy::ptr_arg, reason = "a filter's")]
-fn is_nobodys(name: &String) -> bool {
-    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).filter(|number| !number.is_empty());
-    !numbers.any(|number| Path::new("/proc").join(number).exists())
+/// Whether a name is of our programs and has the number of one of these processes.
+fn is_of(name: &str, ids: &[u32]) -> bool {
+    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    let is_ours = name.contains("srnic") || name.contains("memif");
+    is_ours && numbers.any(|number| ids.contains(&number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_leaves_has_its_number() {
+        assert!(is_of("srnic-1234-0", &[7, 1234]) && is_of("memif.7", &[7, 1234]));
+        for of_others in ["srnic-12345-0", "srnic-99", "srnic", "other-1234"] {
+            assert!(!is_of(of_others, &[7, 1234]), "{of_others}");
+        }
+    }
 }
