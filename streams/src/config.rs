@@ -36,9 +36,9 @@ pub struct Config {
     /// or as fits a message; 0 to 64. They are the stream's to its end, but for one that was read
     /// in place, which goes back to the pool and is replaced. 0: the peer SENDs. Default 4.
     pub grants: u32,
-    /// Blocks that it is granted at most, or `grants` if that is more; 0 to 64. It has twice as many
-    /// each time that it has waited for one for longer than 200 us, on a path that takes as long,
-    /// although three quarters of them were read here: so a path is filled that takes long.
+    /// Blocks that it is granted at most, or `grants` if that is more; 0 to 64. It has twice as
+    /// many each time that it has waited for one for longer than 200 us, on a path that takes as
+    /// long, although three quarters of them were read here: so a path is filled that takes long.
     /// Default 32.
     pub grants_max: u32,
     /// Writes of at least so many bytes go by RDMA WRITE into a block that the peer has granted,
