@@ -386,6 +386,11 @@ impl Link {
         self.control();
     }
 
+    /// Returns `true` if nobody has its stream any more.
+    pub const fn is_dropped(&self) -> bool {
+        self.dropped
+    }
+
     /// Returns `true` if the stream ended before its time.
     pub const fn has_ended(&self) -> bool {
         self.protocol.end().is_some()

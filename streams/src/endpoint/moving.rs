@@ -5,6 +5,7 @@ use super::service::Shared;
 use super::state::State;
 use super::tcp::{self, Outbox};
 use crate::config::Config;
+use crate::deadline;
 use crate::error::Setup;
 use crate::protocol::{Features, Header, Hello};
 use core::net::SocketAddr;
@@ -18,6 +19,8 @@ use verbs_api::{Connector, Device};
 
 /// How long a stream waits for another carrier once its turn has come.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an end that accepted waits for another carrier: its peer may wait for its turn.
+const PASSIVE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long until the next attempt.
 const AGAIN: Duration = Duration::from_millis(100);
 /// How long an attempt to go over to TCP may take.
@@ -55,7 +58,7 @@ impl Move {
     }
 
     fn is_due(&mut self, now: Instant, after: Duration) -> bool {
-        !self.busy && now >= *self.next.get_or_insert(now + after)
+        !self.busy && now >= *self.next.get_or_insert(deadline::from(now, after))
     }
 
     const fn begin(&mut self) {
@@ -77,12 +80,6 @@ impl Budget {
         }
         may
     }
-}
-
-/// How long one of these streams may wait for its turn, if all lose their carriers at once.
-fn longest_wait(config: &Config, streams: usize) -> Duration {
-    let turns = 100_u32.div_ceil(config.move_percent.max(1));
-    config.move_interval.saturating_mul(turns.min(u32::try_from(streams).unwrap_or(u32::MAX)))
 }
 
 /// What is to be tried.
@@ -111,14 +108,15 @@ fn due(state: &mut State, config: &Config, budget: &mut Budget) -> Vec<(u64, [u8
     let count = state.moving().count();
     for (id, link) in state.moving() {
         let (is_suspended, is_by_tcp) = (link.is_suspended(), link.is_by_tcp());
+        let is_dropped = link.is_dropped();
         let Some(moves) = &mut link.moves else { continue };
         if !is_suspended {
             (moves.since, moves.has_turn) = (None, false);
         } else {
             // Who waits for its turn has not begun to look for a carrier.
-            moves.has_turn |= moves.to.is_none() || budget.take(now, config, count);
-            let patience =
-                PATIENCE + if moves.to.is_none() { longest_wait(config, count) } else { Duration::ZERO };
+            moves.has_turn = moves.has_turn || moves.to.is_none() || budget.take(now, config, count);
+            let waits_for_turns = moves.to.is_none() && !is_dropped;
+            let patience = if waits_for_turns { PASSIVE_PATIENCE } else { PATIENCE };
             if moves.has_turn && now.duration_since(*moves.since.get_or_insert(now)) > patience {
                 lost.push(id);
                 continue;

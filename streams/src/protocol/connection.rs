@@ -202,16 +202,18 @@ impl Connection {
     /// Returns `true` if the peer is still to hear that this end has given the stream up, or reads
     /// no more.
     #[must_use]
-    pub fn owes_reset(&self) -> bool {
-        matches!(self.resetting, Resetting::Wanted(_)) && self.end != Some(End::Lost)
+    pub const fn owes_reset(&self) -> bool {
+        self.peer_goes_on() && matches!(self.resetting, Resetting::Wanted(_))
     }
 
-    /// Returns `true` if this end has given the stream up, or reads no more, and the peer goes on
-    /// until it hears of that.
+    /// Returns `true` if it has sent that, and the peer goes on until it comes.
     #[must_use]
     pub const fn has_reset(&self) -> bool {
-        let peer_goes_on = !matches!(self.end, Some(End::Lost | End::Reset(_)));
-        peer_goes_on && matches!(self.resetting, Resetting::Sent(_))
+        self.peer_goes_on() && matches!(self.resetting, Resetting::Sent(_))
+    }
+
+    const fn peer_goes_on(&self) -> bool {
+        !matches!(self.end, Some(End::Lost | End::Reset(_)))
     }
 
     /// Returns `true` if messages go and come, and nothing is to be sent again.
@@ -409,8 +411,9 @@ impl Connection {
     pub fn receive<M: Message>(&mut self, received: &Received<'_, M>) -> Fate {
         if self.end.is_some() {
             // The peer hears of it behind its own Resume, which says where this end stands.
-            if self.carrier == Carrier::Greeted {
-                let _ = self.accept_resume(received);
+            if self.carrier == Carrier::Greeted && self.accept_resume(received).is_err() {
+                // One that says what cannot be hears it at once.
+                self.carrier = Carrier::Up;
             }
             return Fate::Repost;
         }

@@ -223,7 +223,8 @@ impl Link {
 
     /// The carrier is gone; `is_untold`: not all that was sent over it has arrived.
     pub(super) fn lose_carrier(&mut self, pool: &mut Pool, is_untold: bool) {
-        let goes_on = !self.protocol.is_over() || is_untold && self.protocol.has_reset();
+        let is_untold = self.protocol.owes_reset() || is_untold && self.protocol.has_reset();
+        let goes_on = !self.protocol.is_over() || is_untold;
         if self.moves.is_some() && goes_on {
             if !matches!(self.carrier, Carrier::None) {
                 self.suspend(pool);
