@@ -203,26 +203,37 @@ impl Link {
             // A chunk of ours is long enough. The header is looked at where no peer can change it.
             let _ = pool.read(chunk, 0, &mut header);
         }
-        let are_read = self.blocks.are_mostly_read();
-        if arrival != Arrival::Sent {
+        let is_written = arrival != Arrival::Sent;
+        let are_read = is_written && self.blocks.are_mostly_read();
+        if is_written {
             self.blocks.written(slot);
         }
         let byte_len = done.byte_len as usize;
         let message = Lying { pool, chunk: chunk.unwrap_or(own) };
         let received = Received { slot, arrival, byte_len, header: &header, message: &message };
         let fate = self.protocol.receive(&received);
-        let may_grow = are_read && !self.dropped && !self.has_ended();
-        if self.protocol.take_waited() && may_grow && self.blocks.count() >= self.grants {
-            let most = self.config.grants_max.max(self.config.grants);
-            self.grants = self.grants.saturating_mul(2).min(most);
-            self.wants_blocks |= self.blocks.count() < self.grants;
+        if is_written {
+            if self.protocol.take_waited() && are_read {
+                self.grow();
+            }
+        } else {
+            // A Grant of the peer's may be as long as data, and is not kept.
+            self.wants_blocks |= fate == Fate::Kept && self.is_long(byte_len);
         }
-        // A Grant of the peer's may be as long as data, and is not kept.
-        self.wants_blocks |= arrival == Arrival::Sent && fate == Fate::Kept && self.is_long(byte_len);
         if fate == Fate::Repost {
             self.blocks.vacate(slot, pool);
             self.post(pool, slot);
         }
+    }
+
+    /// The peer is to be granted twice as many blocks, if it has all that it was to have.
+    fn grow(&mut self) {
+        if self.dropped || self.has_ended() || self.blocks.count() < self.grants {
+            return;
+        }
+        let most = self.config.grants_max.max(self.config.grants);
+        self.grants = self.grants.saturating_mul(2).min(most);
+        self.wants_blocks |= self.blocks.count() < self.grants;
     }
 
     /// Returns `true` if a peer that sends a message of so many bytes is better off with blocks.
@@ -405,10 +416,13 @@ impl Link {
     /// Returns `true` if nobody has its stream and all that was written has arrived, or cannot, and
     /// the peer was told if there is more to tell.
     pub fn is_over(&self) -> bool {
+        if !self.dropped {
+            return false;
+        }
         let may_tell = !matches!(self.carrier, Carrier::None) || self.moves.is_some();
         let is_told = !self.protocol.owes_reset() || !may_tell;
         let has_arrived = self.sends.is_empty() && (self.protocol.is_over() || self.protocol.is_settled());
-        self.dropped && (has_arrived && is_told || self.protocol.end() == Some(End::Lost))
+        has_arrived && is_told || self.protocol.end() == Some(End::Lost)
     }
 
     /// The rule that the peer broke, once.
