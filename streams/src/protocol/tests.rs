@@ -268,6 +268,11 @@ fn a_reset_is_told_on_a_later_carrier() {
     assert_eq!(ends, [Some(End::Aborted), Some(End::Reset(Reason::Aborted))]);
 }
 
+/// The header of a first message, of an end with four receives.
+fn first(kind: Kind, length: u32) -> Header {
+    Header { kind, checked: false, waited: false, length, position: 0, taken: 0, credit: 4, word: 0 }
+}
+
 #[test]
 fn what_was_not_announced_or_names_no_memory_closes_the_stream() {
     let (grant, offer) = ((Kind::Grant, 1), (Kind::Offer, 1));
@@ -286,8 +291,7 @@ fn what_was_not_announced_or_names_no_memory_closes_the_stream() {
         side.connection = Connection::new(&Hello { features, ..hello(4) }, false);
         side.connection.meet(&hello(4));
         let length = u32::try_from(count * Descriptor::BYTES).expect("small");
-        let header =
-            Header { kind, checked: false, waited: false, length, position: 0, taken: 0, credit: 4, word: 0 };
+        let header = first(kind, length);
         let payload = Descriptor { addr: 0, rkey: 0, len }.to_bytes().repeat(count);
         assert!(side.arrive(Wire::Send(message(&header, &payload))) && side.look());
         assert_eq!(side.connection.end(), Some(End::Violation(violation)), "{kind:?}");
@@ -300,16 +304,7 @@ fn grants_without_end_close_the_stream() {
     let mut side = Side::new(40, false);
     side.connection.meet(&hello(4));
     let payload = Descriptor { addr: 0, rkey: 0, len: 64 }.to_bytes().repeat(2);
-    let header = Header {
-        kind: Kind::Grant,
-        checked: false,
-        waited: false,
-        length: 32,
-        position: 0,
-        taken: 0,
-        credit: 4,
-        word: 0,
-    };
+    let header = first(Kind::Grant, 32);
     let mut count = 0;
     while side.connection.end().is_none() {
         assert!(side.arrive(Wire::Send(message(&header, &payload))) && side.look());
@@ -399,16 +394,7 @@ fn is_of(wire: &Wire, kind: Kind) -> bool {
 /// What an end cannot hold, or has given back, and a greeting that comes at the wrong time.
 #[test]
 fn a_greeting_that_cannot_be_closes_the_stream() {
-    let resume = Header {
-        kind: Kind::Resume,
-        checked: false,
-        waited: false,
-        length: 0,
-        position: 0,
-        taken: 0,
-        credit: 4,
-        word: 0,
-    };
+    let resume = first(Kind::Resume, 0);
     let greeted = |header: &Header| {
         let mut pair = Pair::new([4, 4], false);
         for side in &mut pair.sides {
