@@ -1,36 +1,19 @@
 //! Descriptors of `/dev/infiniband/rdma_cm`. The library makes them, and the calls of the kernel's
 //! device for them are answered there: a command is written, and nothing is read.
 //!
-//! Their numbers are noted, so that all other descriptors cost a look at a bit. A number may be of
-//! something else by now; the library knows by the inode.
+//! Their numbers are noted. A number may be of something else by now; the library knows by the
+//! inode.
 
 use crate::next::fail;
+use crate::numbers::Numbers;
 use crate::ours;
+use crate::sockets;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 const PATH: &CStr = c"/dev/infiniband/rdma_cm";
-/// Descriptors whose numbers can be noted.
-const FDS: usize = 1 << 16;
 
-static NOTED: [AtomicU64; FDS / 64] = [const { AtomicU64::new(0) }; FDS / 64];
-
-/// The word and the bit of a descriptor.
-fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
-    let fd = usize::try_from(fd).ok()?;
-    Some((NOTED.get(fd / 64)?, 1 << (fd % 64)))
-}
-
-fn is_noted(fd: c_int) -> bool {
-    place(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
-}
-
-fn unnote(fd: c_int) {
-    if let Some((word, bit)) = place(fd) {
-        word.fetch_and(!bit, Ordering::Relaxed);
-    }
-}
+static NOTED: Numbers = Numbers::new();
 
 /// A path of ours was opened. Returns the descriptor, or minus an errno.
 ///
@@ -41,18 +24,17 @@ pub unsafe fn opened(path: *const c_char, fd: c_int) -> c_int {
     if fd < 0 || unsafe { CStr::from_ptr(path) } != PATH {
         return fd;
     }
-    let Some((word, bit)) = place(fd) else {
+    if !NOTED.note(fd) {
         // SAFETY: the descriptor is new.
         unsafe { libc::close(fd) };
         return -libc::EMFILE;
-    };
-    word.fetch_or(bit, Ordering::Relaxed);
+    }
     fd
 }
 
 /// The inode of a descriptor that the library has made.
 fn inode(fd: c_int) -> Option<u64> {
-    if !is_noted(fd) {
+    if !NOTED.has(fd) {
         return None;
     }
     // As a system call: the function of this name is a hook.
@@ -92,7 +74,8 @@ hooks! {
 
     fn close(fd: c_int) -> c_int = |next| {
         let is_ours = inode(fd).is_some();
-        unnote(fd);
+        NOTED.forget(fd);
+        sockets::closing(fd);
         let result = next();
         if is_ours {
             // SAFETY: the call takes nothing.

@@ -13,6 +13,7 @@
 //! | `readlink`, `realpath` | `links` |
 //! | `opendir`, `readdir`, .. | `directory` |
 //! | `getifaddrs` | `interfaces` |
+//! | what librdmacm's preload for programs of sockets does not do, or not well | `sockets` |
 //!
 //! A program that makes system calls by itself is not seen, nor is what the C library opens
 //! for itself.
@@ -24,6 +25,8 @@ mod channel;
 mod directory;
 mod interfaces;
 mod links;
+mod numbers;
 mod open;
 mod ours;
+mod sockets;
 mod status;

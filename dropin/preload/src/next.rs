@@ -1,6 +1,7 @@
 //! The functions that programs would have reached without this library.
 
 use core::ffi::{CStr, c_int, c_void};
+use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -25,6 +26,20 @@ impl Next {
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.address.store(found, Ordering::Release);
         found
+    }
+
+    /// The name of the library that has it.
+    pub fn library(&self) -> Option<&'static CStr> {
+        let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: there is room, and all zeros is a value. The name lasts as long as the library,
+        // which whoever calls its function keeps.
+        unsafe {
+            if libc::dladdr(self.address(), found.as_mut_ptr()) == 0 {
+                return None;
+            }
+            let name = found.assume_init().dli_fname;
+            (!name.is_null()).then(|| CStr::from_ptr(name))
+        }
     }
 }
 

@@ -51,7 +51,8 @@ const INSTALL: &str = "cd /srnic && cargo install --locked --path benches/tools 
 const UNMODIFIED: &str = "
 cd /srnic
 for row in symbols exports ibv_dev 'srnic run' 'pingpong -' ib_send_bw ib_write_lat ib_read_bw ib_atomic_bw \\
-    rping ucmatose rdma_client cmtime rstream riostream rcopy ucx_info 'verbs -t am_' tag_ fi_info 'mpirun all' 'mpirun Net'
+    rping ucmatose rdma_client cmtime rstream riostream rcopy ucx_info 'verbs -t am_' tag_ fi_info 'mpirun all' 'mpirun Net' \\
+    librspreload 'two hosts, MTU 1500'
 do
     cargo xtask test --unmodified \"$row\"
 done

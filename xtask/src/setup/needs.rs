@@ -128,6 +128,14 @@ pub const NEEDS: &[Need] = &[
         probe: verbs_in_c,
     },
     Need {
+        name: "programs of sockets",
+        purpose: "runs of unmodified programs over rsockets, and between network namespaces",
+        packages: &["iperf3", "redis-server", "redis-tools", "iproute2"],
+        scope: Scope::Unmodified,
+        by_hand: "Install iperf3, redis-server and redis-benchmark, and ip, of iproute2.",
+        probe: socket_programs,
+    },
+    Need {
         name: "MPI and libfabric",
         purpose: "runs of unmodified programs",
         packages: &[
@@ -216,6 +224,13 @@ fn verbs_programs() -> Result<String> {
             .map_err(|_| Error(format!("there is no `{program}`")))?;
     }
     Ok("ibv_devices, ib_send_bw, ucx_perftest".to_owned())
+}
+
+fn socket_programs() -> Result<String> {
+    first_line("ip", &["-V"])?;
+    first_line("redis-server", &["--version"])?;
+    first_line("redis-benchmark", &["--version"])?;
+    first_line("iperf3", &["--version"])
 }
 
 fn tcp_programs() -> Result<String> {

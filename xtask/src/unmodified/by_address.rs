@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use super::{FAULTS, LIMIT, Place};
 use crate::error::{Error, Result};
@@ -39,6 +40,9 @@ const DIALECTS: [[&str; 2]; 3] =
 /// pair of devices has ports of its own.
 const UDADDY: &str = "udaddy";
 
+/// How long connections take.
+pub const CMTIME: &str = "cmtime";
+
 /// Both ends: the server, its client, and whether the server goes on for ever. That of `rping` may
 /// close its descriptor while a thread of its own is about to ask for the next event, and fail at
 /// its end.
@@ -56,7 +60,7 @@ const ROWS: [([&str; 2], [&str; 2], bool); 12] = [
     ),
     (["ucmatose", "-p {port} -m"], ["ucmatose", "-s {server} -p {port} -m"], false),
     (["rdma_server", "-p {port}"], ["rdma_client", "-s {server} -p {port}"], false),
-    (["cmtime", "-p {port} -c 20"], ["cmtime", "-s {server} -p {port} -c 20"], true),
+    ([CMTIME, "-p {port} -c 20"], [CMTIME, "-s {server} -p {port} -c 20"], true),
     (
         ["rstream", "-p {port} -T v -S 4096 -C 500"],
         ["rstream", "-s {server} -p {port} -T v -S 4096 -C 500"],
@@ -149,10 +153,23 @@ impl Case {
         name
     }
 
+    /// Why it cannot be played with the programs that are installed.
+    pub fn why_not(&self) -> Option<&'static str> {
+        (self.program == CMTIME && cmtime_has_tcp()).then_some(
+            "its ends also meet by TCP, at the address of the device, which is none of the kernel's over a memif",
+        )
+    }
+
     /// Both its programs.
     pub const fn programs(&self) -> [&'static str; 2] {
         [self.server.0, self.client.0]
     }
+}
+
+/// Returns `true` for a `cmtime` whose ends also meet by TCP: later ones measure TCP as well.
+pub fn cmtime_has_tcp() -> bool {
+    let said = Command::new(CMTIME).arg("-?").stdin(Stdio::null()).output();
+    said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("socket baseline"))
 }
 
 /// Both sides of a case, to their successful end.

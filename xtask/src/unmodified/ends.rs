@@ -4,13 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::cases::End;
-use super::{FAULTS, Place, Rows, pair};
+use super::{FAULTS, Place, Rows, pair, wait_for};
 use crate::error::{Error, Result};
-use crate::interrupt;
 use crate::listening;
 use crate::process::{Process, free_port};
 use crate::repo;
@@ -18,7 +16,6 @@ use crate::repo;
 const SOURCE: &str = "xtask/src/unmodified/ends.c";
 /// Longest of a row: far more than it takes.
 const LIMIT: Duration = Duration::from_secs(60);
-const INTERVAL: Duration = Duration::from_millis(5);
 /// Pairs that exit without closing anything.
 const EXITS: u32 = 20;
 
@@ -86,23 +83,10 @@ fn killed(place: &Place<'_>) -> Result<()> {
     let mut victim = Process::start("victim", side("server", "drain"), place.dir)?;
     listening::wait(&mut victim, port, LIMIT)?;
     let mut sender = Process::start("sender", side("client", "flood"), place.dir)?;
-    wait_for(&mut sender, &place.dir.join("sender.out"), "began")?;
+    wait_for(&mut sender, &place.dir.join("sender.out"), "began", LIMIT)?;
     // Without warning.
     drop(victim);
     sender.finish(LIMIT)?;
     print!("{}", fs::read_to_string(place.dir.join("sender.out")).unwrap_or_default());
     exchange(place, &program, None)
-}
-
-/// Waits until a process that runs has written a word to its output.
-fn wait_for(process: &mut Process, output: &Path, word: &str) -> Result<()> {
-    let deadline = Instant::now() + LIMIT;
-    while !fs::read_to_string(output).is_ok_and(|said| said.contains(word)) {
-        interrupt::check()?;
-        if process.is_done()? || Instant::now() > deadline {
-            return Err(Error(format!("it does not say `{word}`")));
-        }
-        sleep(INTERVAL);
-    }
-    Ok(())
 }

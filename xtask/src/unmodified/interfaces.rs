@@ -1,6 +1,7 @@
 //! Programs on two hosts with a network between: network namespaces that a cable of the kernel's
 //! (veth) joins, where each program opens its interface (`af_packet:`).
 
+use super::by_address::{CMTIME, cmtime_has_tcp};
 use super::{FAULTS, LIMIT, Place, Rows, UCX_TRANSPORTS, last_line, run_arguments, ucx};
 use crate::error::Result;
 use crate::listening;
@@ -27,9 +28,11 @@ struct Row {
     port: Option<u16>,
     /// Its service repairs losses.
     repairs: bool,
+    /// The server goes on until it is ended.
+    stays: bool,
 }
 
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 10] = [
     like_perftest("ib_write_bw", "-F -x 0 -n 500", Some(18_515)),
     like_perftest("ib_write_bw", "-F -x 0 -n 500 -R", None),
     like_perftest("ib_send_lat", "-F -x 0 -a -n 30", Some(18_515)),
@@ -40,16 +43,21 @@ const ROWS: [Row; 9] = [
         client: "{server}",
         port: Some(18_515),
         repairs: false,
+        stays: false,
     },
     like_perftest("ucx_perftest", "-t tag_bw -n 500 -s 65536", Some(13_337)),
     like_perftest("fi_pingpong", "-p verbs;ofi_rxm -e rdm -I 50", Some(47_592)),
     Row { client: "-s {server}", ..like_perftest("rstream", "-T v -S 4096 -C 500", None) },
     Row { client: "-s {server}", ..like_perftest("ucmatose", "-c 10 -C 20 -S 5000", None) },
+    Row { client: "-s {server}", stays: true, ..like_perftest(CMTIME, "-c 20", None) },
 ];
+
+/// Where the server of a later `cmtime` waits for its client besides.
+const CMTIME_PORT: u16 = 7471;
 
 /// One whose client is given the server's address alone, and that repairs losses.
 const fn like_perftest(program: &'static str, options: &'static str, port: Option<u16>) -> Row {
-    Row { program, options, client: "{server}", port, repairs: true }
+    Row { program, options, client: "{server}", port, repairs: true, stays: false }
 }
 
 pub fn play(rows: &mut Rows<'_>) -> Result<()> {
@@ -60,8 +68,7 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
             for &is_lossy in losses {
                 let name = row.name(mtu, is_lossy);
                 match why_not {
-                    Some(why_not) if rows.is_asked_for(&name) => rows.skip(&name, why_not),
-                    Some(_) => {}
+                    Some(why_not) => rows.skip_if_asked_for(&name, why_not),
                     None => rows.play(&name, &["ip", row.program], |place| run(row, mtu, is_lossy, place))?,
                 }
             }
@@ -74,6 +81,11 @@ impl Row {
     fn name(&self, mtu: u16, is_lossy: bool) -> String {
         let loss = if is_lossy { " 1 % loss" } else { "" };
         format!("{} {}, two hosts, MTU {mtu}{loss}", self.program, self.options)
+    }
+
+    fn port(&self) -> Option<u16> {
+        let meets = self.program == CMTIME && cmtime_has_tcp();
+        self.port.or(meets.then_some(CMTIME_PORT))
     }
 
     /// The arguments of the server, or the client.
@@ -99,12 +111,16 @@ fn run(row: &Row, mtu: u16, is_lossy: bool, place: &Place<'_>) -> Result<()> {
     };
     let mut server = start(0, "server")?;
     listening::wait_for_namespace(&mut server, LIMIT)?;
-    match row.port {
+    match row.port() {
         Some(port) => listening::wait(&mut server, port, LIMIT)?,
         None => listening::wait_for_interface(&mut server, LIMIT)?,
     }
     let mut client = start(1, "client")?;
-    watch(&mut server, &mut client, LIMIT)?;
+    if row.stays {
+        client.finish(LIMIT)?;
+    } else {
+        watch(&mut server, &mut client, LIMIT)?;
+    }
     println!("{}", last_line(&place.dir.join("client.out")));
     Ok(())
 }
