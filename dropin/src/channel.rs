@@ -5,16 +5,17 @@ use crate::argument::Out;
 use crate::context::{Context, ContextState};
 use crate::cq::Cq;
 use crate::errno::{Errno, Result};
+use crate::export::Step;
 use crate::object::{Object, Shell, Taken};
 use core::ffi::{c_int, c_void};
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use verbs_api::CompletionChannel;
+use verbs_api::{CompletionChannel, Driver};
 
-/// Longer than any program waits.
-const FOR_EVER: Duration = Duration::from_secs(1 << 30);
+/// As good as nothing, but the engine hears that its program is about to sleep.
+const A_LOOK: Duration = Duration::from_nanos(1);
 
 /// A completion channel.
 #[repr(C)]
@@ -33,7 +34,7 @@ pub struct ChannelState {
     pub channel: CompletionChannel,
     /// The completion queues, by their numbers.
     queues: Mutex<HashMap<u32, Listed>>,
-    _context: Arc<ContextState>,
+    context: Arc<ContextState>,
 }
 
 /// A completion queue as the program knows it.
@@ -62,18 +63,26 @@ impl ChannelState {
         self.queues().remove(&number);
     }
 
-    /// The next event: the queue that it is of, as the program knows it. Waits for one, unless the
-    /// program has made the descriptor non-blocking.
-    fn next(&self) -> Result<(*mut abi::Cq, *mut c_void)> {
+    /// The next event: the queue that it is of, as the program knows it; or what to wait for,
+    /// unless the program has made the descriptor non-blocking.
+    fn next(&self) -> Result<Step<(*mut abi::Cq, *mut c_void)>> {
+        let is_nonblocking = self.is_nonblocking();
         loop {
-            let limit = if self.is_nonblocking() { Duration::ZERO } else { FOR_EVER };
-            let number = self.channel.wait(limit)?.ok_or(Errno::AGAIN)?;
+            let limit = if is_nonblocking { Duration::ZERO } else { A_LOOK };
+            let Some(number) = self.channel.wait(limit)? else {
+                let is_driven = self.context.engine.device.driver() != Driver::Inline;
+                return match (is_nonblocking, is_driven) {
+                    (true, _) => Err(Errno::AGAIN),
+                    (false, true) => Ok(Step::Once(self.channel.as_raw_fd())),
+                    (false, false) => Ok(Step::Again),
+                };
+            };
             let queues = self.queues();
             if let Some(Listed(queue)) = queues.get(&number) {
                 // SAFETY: it is on the list.
                 let queue = unsafe { &**queue };
                 queue.completion_acks().add();
-                return Ok((queue.address().cast(), queue.cq_context()));
+                return Ok(Step::Done((queue.address().cast(), queue.cq_context())));
             }
         }
     }
@@ -100,7 +109,7 @@ exports! {
         let channel = context.device().create_channel()?;
         let c = abi::CompChannel { context: context.address(), fd: channel.as_raw_fd(), refcnt: 0 };
         let context = Arc::clone(context.state());
-        let state = ChannelState { channel, queues: Mutex::default(), _context: context };
+        let state = ChannelState { channel, queues: Mutex::default(), context };
         state.make_blocking();
         Ok(Channel { c: Shell::new(c), state: Arc::new(state) }.give())
     }
@@ -112,11 +121,14 @@ exports! {
         channel.destroy();
         Ok(())
     }
+}
 
+waiting_exports! {
     fn ibv_get_cq_event(channel: &Channel, cq: Out<*mut abi::Cq>, cq_context: Out<*mut c_void>) -> c_int = count {
-        let (queue, context) = channel.state.next()?;
-        cq.set(queue);
-        cq_context.set(context);
-        Ok(0)
+        Ok(channel.state.next()?.map(|(queue, context)| {
+            cq.set(queue);
+            cq_context.set(context);
+            0
+        }))
     }
 }

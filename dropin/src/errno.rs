@@ -12,6 +12,7 @@ impl Errno {
     pub const BUSY: Self = Self(libc::EBUSY);
     pub const NOT_SUPPORTED: Self = Self(libc::EOPNOTSUPP);
     pub const AGAIN: Self = Self(libc::EAGAIN);
+    pub const INTERRUPTED: Self = Self(libc::EINTR);
     pub const NO_ENTRY: Self = Self(libc::ENOENT);
     /// A panic, which has said more on standard error.
     pub const PANIC: Self = Self(libc::EIO);

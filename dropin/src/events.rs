@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::cq::Cq;
 use crate::ece;
 use crate::errno::{Errno, Result};
+use crate::export::Step;
 use crate::qp::Qp;
 use crate::srq::Srq;
 use core::ffi::{c_int, c_void};
@@ -34,8 +35,9 @@ struct Element(*mut c_void);
 // SAFETY: it is handed on and compared only.
 unsafe impl Send for Element {}
 
-/// The events of one open device that the program has not got. A counter that can be read tells how
-/// many, so that the program may wait by whatever waits for descriptors.
+/// The events of one open device that the program has not got. A counter that can be read while
+/// there are any lets the program wait by whatever waits for descriptors; both change under the
+/// lock.
 pub struct EventQueue {
     counter: OwnedFd,
     events: Mutex<VecDeque<(Element, u32)>>,
@@ -68,7 +70,7 @@ fn add_one(counter: &OwnedFd) {
 
 impl EventQueue {
     pub fn new(listeners: &Listeners) -> Result<Arc<Self>> {
-        let queue = Arc::new(Self { counter: counter(libc::EFD_SEMAPHORE)?, events: Mutex::default() });
+        let queue = Arc::new(Self { counter: counter(0)?, events: Mutex::default() });
         let mut queues = locked(&listeners.queues);
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(Arc::downgrade(&queue));
@@ -76,24 +78,43 @@ impl EventQueue {
     }
 
     fn push(&self, element: Element, event_type: u32) {
-        locked(&self.events).push_back((element, event_type));
-        add_one(&self.counter);
+        let mut events = locked(&self.events);
+        events.push_back((element, event_type));
+        if events.len() == 1 {
+            add_one(&self.counter);
+        }
     }
 
-    /// Waits for one, unless the program has made the descriptor non-blocking.
-    fn pop(&self) -> Result<(Element, u32)> {
-        loop {
+    /// The oldest one, or what to wait for, unless the program has made the descriptor
+    /// non-blocking.
+    fn pop(&self) -> Result<Step<(Element, u32)>> {
+        let mut events = locked(&self.events);
+        if let Some(event) = events.pop_front() {
+            self.silence(&events);
+            return Ok(Step::Done(event));
+        }
+        let fd = self.counter.as_raw_fd();
+        // SAFETY: it takes no pointer.
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        if flags & libc::O_NONBLOCK != 0 { Err(Errno::AGAIN) } else { Ok(Step::Once(fd)) }
+    }
+
+    /// Takes out those that concern an object.
+    fn remove(&self, element: Element) {
+        let mut events = locked(&self.events);
+        let had = !events.is_empty();
+        events.retain(|(of, _)| *of != element);
+        if had {
+            self.silence(&events);
+        }
+    }
+
+    /// The counter cannot be read any more if there was an event and is none.
+    fn silence(&self, events: &VecDeque<(Element, u32)>) {
+        if events.is_empty() {
             let mut count = 0_u64;
-            // SAFETY: eight bytes are written to `count`.
-            let read =
-                unsafe { libc::read(self.counter.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
-            if read < 0 {
-                return Err(Errno::last());
-            }
-            // There is none for a count whose object was destroyed meanwhile.
-            if let Some(event) = locked(&self.events).pop_front() {
-                return Ok(event);
-            }
+            // SAFETY: eight bytes are written to `count`. It does not wait: the counter is one.
+            unsafe { libc::read(self.counter.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
         }
     }
 }
@@ -114,7 +135,7 @@ impl Listeners {
     pub fn remove(&self, target: Target) {
         let Some((queue, element)) = locked(&self.targets).remove(&target) else { return };
         if let Some(queue) = queue.upgrade() {
-            locked(&queue.events).retain(|(of, _)| *of != element);
+            queue.remove(element);
         }
     }
 
@@ -245,18 +266,21 @@ unsafe fn acks_of<'a>(got: &abi::AsyncEvent) -> Option<&'a Acks> {
     }
 }
 
-exports! {
+waiting_exports! {
     fn ibv_get_async_event(context: &Context, out: Out<abi::AsyncEvent>) -> c_int = count {
-        let (element, event_type) = context.state().events.pop()?;
-        let got = abi::AsyncEvent { element: element.0, event_type };
-        // SAFETY: an event of an object that is gone was taken back.
-        if let Some(acks) = unsafe { acks_of(&got) } {
-            acks.add();
-        }
-        out.set(got);
-        Ok(0)
+        Ok(context.state().events.pop()?.map(|(element, event_type)| {
+            let got = abi::AsyncEvent { element: element.0, event_type };
+            // SAFETY: an event of an object that is gone was taken back.
+            if let Some(acks) = unsafe { acks_of(&got) } {
+                acks.add();
+            }
+            out.set(got);
+            0
+        }))
     }
+}
 
+exports! {
     fn ibv_ack_async_event(got: In<abi::AsyncEvent>) -> () = nothing {
         // SAFETY: the program's contract.
         if let Some(acks) = unsafe { acks_of(&got.get()) } {

@@ -62,14 +62,14 @@ unsafe fn told(fd: c_int, status: *mut libc::stat, result: c_int) -> c_int {
 
 hooks! {
     fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize = |next| {
-        let Some(inode) = inode(fd) else { return next() };
+        let Some(inode) = inode(fd) else { return sockets::has_written(fd, next()) };
         // SAFETY: the library copies what is there, and only that.
         ours::answer(unsafe { ours::cm_write(fd, inode, bytes, len) }, |_| len.cast_signed())
     }
 
     fn read(fd: c_int, bytes: *mut c_void, len: usize) -> isize = |next| {
         // The kernel's device has nothing to be read.
-        if inode(fd).is_some() { fail(libc::EINVAL) } else { next() }
+        if inode(fd).is_some() { fail(libc::EINVAL) } else { sockets::has_read(fd, next()) }
     }
 
     fn close(fd: c_int) -> c_int = |next| {

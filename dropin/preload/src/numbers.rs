@@ -4,14 +4,18 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Descriptors whose numbers can be noted.
-const MOST: usize = 1 << 16;
+const MOST: c_int = 1 << 16;
+const WORDS: usize = MOST.cast_unsigned() as usize / 64;
 
 /// A set of descriptors' numbers.
-pub struct Numbers([AtomicU64; MOST / 64]);
+pub struct Numbers([AtomicU64; WORDS]);
 
 impl Numbers {
+    /// The largest number that can be noted.
+    pub const LAST: c_int = MOST - 1;
+
     pub const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; MOST / 64])
+        Self([const { AtomicU64::new(0) }; WORDS])
     }
 
     /// The word and the bit of a descriptor.

@@ -70,7 +70,7 @@ macro_rules! asked {
             // SAFETY: a function of this name has this type (dropin/src/paths/calls.rs,
             // dropin/src/ucma/calls.rs).
             unsafe {
-                core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(address)($($arg),*)
+                core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($type),*) -> c_int>(address)($($arg),*)
             }
         })+
     };

@@ -7,6 +7,7 @@ use super::groups::Membership;
 use super::id::Id;
 use crate::abi::ucm::EventResp;
 use crate::errno::{Errno, Result};
+use crate::export::Step;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
@@ -104,25 +105,16 @@ impl Channel {
         removed
     }
 
-    /// Waits for an event, unless the program has made the descriptor non-blocking. If another
-    /// thread closes it meanwhile, only a signal ends the call: so a kernel would have it, whose
-    /// call has begun.
-    pub fn wait(&self, fd: RawFd) -> Result<()> {
+    /// How to wait for an event, unless the program has made the descriptor non-blocking. If
+    /// another thread closes it meanwhile, only a signal ends the call: so a kernel would have it,
+    /// whose call has begun.
+    pub fn until_event<T>(&self, fd: RawFd) -> Result<Step<T>> {
         if inode_of(fd) != Ok(self.inode) {
-            // SAFETY: it takes nothing.
-            unsafe { libc::pause() };
-            return Err(Errno::last());
+            return Ok(Step::Signal);
         }
         // SAFETY: it takes no pointer.
-        if unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
-            return Err(Errno::AGAIN);
-        }
-        let mut watched = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // SAFETY: it is one.
-        if unsafe { libc::poll(&raw mut watched, 1, -1) } < 0 {
-            return Err(Errno::last());
-        }
-        Ok(())
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        if flags & libc::O_NONBLOCK != 0 { Err(Errno::AGAIN) } else { Ok(Step::OnceOrSignal(fd)) }
     }
 
     /// Returns `true` if no descriptor of it is open any more, in this process or another.
@@ -162,18 +154,13 @@ pub fn inode_of(fd: RawFd) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
 
     #[test]
-    fn a_thread_that_asks_while_another_closes_goes_on_waiting() {
+    fn who_asks_while_another_thread_closes_waits_for_a_signal() {
         let (channel, fd) = Channel::open(0).expect("a descriptor");
+        assert_eq!(channel.until_event::<()>(fd), Ok(Step::OnceOrSignal(fd)));
         // SAFETY: nobody else has it.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
-        let waits = std::thread::spawn(move || channel.wait(fd));
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(100) {
-            assert!(!waits.is_finished(), "{:?}", waits.join());
-            std::thread::yield_now();
-        }
+        assert_eq!(channel.until_event::<()>(fd), Ok(Step::Signal));
     }
 }

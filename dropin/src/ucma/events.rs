@@ -8,14 +8,10 @@ use crate::errno::{Errno, Result};
 use core::mem::offset_of;
 use std::sync::Arc;
 
+/// Fails with EAGAIN if there is none yet.
 pub fn get_event(command: &Command) -> Result<()> {
     let asked: GetEvent = command.get()?;
-    loop {
-        match command.channel.pop(command.fd, |told| deliver(command, &asked, told)) {
-            Err(Errno::AGAIN) => command.channel.wait(command.fd)?,
-            done => return done,
-        }
-    }
+    command.channel.pop(command.fd, |told| deliver(command, &asked, told))
 }
 
 fn deliver(command: &Command, asked: &GetEvent, told: &Told) -> Result<()> {

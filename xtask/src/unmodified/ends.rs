@@ -1,5 +1,5 @@
-//! Ends that libraries do not like: unloading, forking, exiting without closing anything, and being
-//! killed.
+//! Ends that libraries do not like: unloading, forking, exiting without closing anything, being
+//! killed, and threads that are cancelled.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use crate::process::{Process, free_port};
 use crate::repo;
 
 const SOURCE: &str = "xtask/src/unmodified/ends.c";
+const CANCEL: &str = "xtask/src/unmodified/cancel.c";
 /// Longest of a row: far more than it takes.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Pairs that exit without closing anything.
@@ -34,9 +35,22 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
             Process::start(mode, command, place.dir)?.finish(LIMIT)
         })?;
     }
+    for (poll, name) in [("", ""), (",poll=inline", ", poll=inline")] {
+        rows.play_in_c(&format!("threads cancelled{name}"), &[], |place| cancelled(place, poll))?;
+    }
     rows.play_in_c("exit without close", &[], |place| exits(place, false))?;
     rows.play_in_c("exit without close 1 % loss", &[], |place| exits(place, true))?;
     rows.play_in_c("peer killed", &[], killed)
+}
+
+/// Threads that wait for events are cancelled.
+fn cancelled(place: &Place<'_>, poll: &str) -> Result<()> {
+    let program = place.dir.join("cancel");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-pthread", "-o"]).arg(&program).arg(repo::root().join(CANCEL)).arg("-libverbs");
+    repo::run(cc)?;
+    let command = place.command(&program.to_string_lossy(), &format!("sim:cancel{poll}"));
+    Process::start("program", command, place.dir)?.finish(LIMIT)
 }
 
 /// The program, which finds the library when it runs.

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -65,6 +66,136 @@ static void nothing(int set)
 	CHECK(seconds() - began >= 0.059);
 }
 
+struct worker {
+	pthread_t thread;
+	int set, told, go[2];
+};
+
+/* Waits for one event, tells, and is busy until it is told to end. */
+static void *works(void *argument)
+{
+	struct worker *worker = argument;
+	struct epoll_event event;
+	char byte;
+	CHECK(epoll_wait(worker->set, &event, 1, LONG) == 1 && event.data.u64 == STREAM);
+	__atomic_store_n(&worker->told, 1, __ATOMIC_SEQ_CST);
+	CHECK(read(worker->go[0], &byte, 1) == 1);
+	return NULL;
+}
+
+static int told(struct worker *workers)
+{
+	return __atomic_load_n(&workers[0].told, __ATOMIC_SEQ_CST) +
+	       __atomic_load_n(&workers[1].told, __ATOMIC_SEQ_CST);
+}
+
+static void until_told(struct worker *workers, int count)
+{
+	for (double began = seconds(); told(workers) < count; usleep(1000))
+		CHECK(seconds() - began < LONG / 1000);
+}
+
+/* Two threads wait for one set. An event is one thread's, and the next one is the other's. */
+static void two_workers(int listener, int stream)
+{
+	struct worker workers[2] = { 0 };
+	int set = epoll_create1(0);
+	CHECK(!control(set, EPOLL_CTL_ADD, listener, EPOLLIN, LISTENER));
+	for (int i = 0; i < 2; i++) {
+		workers[i].set = set;
+		CHECK(!pipe(workers[i].go));
+		CHECK(!pthread_create(&workers[i].thread, NULL, works, &workers[i]));
+	}
+	usleep(100000);
+	CHECK(!control(set, EPOLL_CTL_ADD, stream, EPOLLOUT | EPOLLONESHOT, STREAM));
+	until_told(workers, 1);
+	usleep(50000);
+	CHECK(told(workers) == 1);
+	CHECK(!control(set, EPOLL_CTL_MOD, stream, EPOLLOUT | EPOLLONESHOT, STREAM));
+	until_told(workers, 2);
+	for (int i = 0; i < 2; i++) {
+		CHECK(write(workers[i].go[1], "g", 1) == 1);
+		CHECK(!pthread_join(workers[i].thread, NULL));
+		close(workers[i].go[0]);
+		close(workers[i].go[1]);
+	}
+	CHECK(!close(set));
+}
+
+/* Where there is room for one event only, all have their turn. */
+static void turns(int set, int *ends)
+{
+	int of_pipe = 0, of_stream = 0;
+	char byte;
+	CHECK(write(ends[1], "p", 1) == 1);
+	for (int i = 0; i < 40; i++) {
+		struct epoll_event event;
+		CHECK(epoll_wait(set, &event, 1, LONG) == 1);
+		of_pipe += event.data.u64 == PIPE;
+		of_stream += event.data.u64 == STREAM;
+	}
+	CHECK(of_pipe >= 10 && of_stream >= 10 && of_pipe + of_stream == 40);
+	CHECK(read(ends[0], &byte, 1) == 1);
+}
+
+static int waited_for[2];
+
+static void *waits_in_epoll(void *unused)
+{
+	struct epoll_event event;
+	(void)unused;
+	epoll_wait(waited_for[0], &event, 1, -1);
+	return NULL;
+}
+
+static void *waits_in_select(void *unused)
+{
+	fd_set reads;
+	(void)unused;
+	FD_ZERO(&reads);
+	FD_SET(waited_for[1], &reads);
+	select(waited_for[1] + 1, &reads, NULL, NULL, NULL);
+	return NULL;
+}
+
+static void *waits_in_poll(void *unused)
+{
+	struct pollfd polled = { waited_for[1], POLLIN, 0 };
+	(void)unused;
+	poll(&polled, 1, LONG);
+	return NULL;
+}
+
+/* A thread that waits may be cancelled, and nothing is spoilt. */
+static void cancelled(int listener)
+{
+	void *(*ways[])(void *) = { waits_in_epoll, waits_in_select, waits_in_poll };
+	waited_for[0] = epoll_create1(0);
+	waited_for[1] = listener;
+	CHECK(!control(waited_for[0], EPOLL_CTL_ADD, listener, EPOLLIN, LISTENER));
+	for (int i = 0; i < 12; i++) {
+		pthread_t thread;
+		void *result;
+		CHECK(!pthread_create(&thread, NULL, ways[i % 3], NULL));
+		usleep(i / 3 * 5000);
+		CHECK(!pthread_cancel(thread));
+		CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
+	}
+	nothing(waited_for[0]);
+	CHECK(!close(waited_for[0]));
+}
+
+/* Flags that are given at once, or by another call. */
+static void flags(int set)
+{
+	int no = 0, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	CHECK(fd >= 0 && fcntl(fd, F_GETFL) & O_NONBLOCK && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	CHECK(!ioctl(fd, FIONBIO, &no) && !(fcntl(fd, F_GETFL) & O_NONBLOCK));
+	CHECK(control(set, EPOLL_CTL_MOD, fd, EPOLLIN, 0) && errno == ENOENT);
+	CHECK(control(set, EPOLL_CTL_DEL, fd, 0, 0) && errno == ENOENT);
+	CHECK(!close(fd));
+}
+
 static void *later_write(void *fd)
 {
 	CHECK(write(*(int *)fd, "p", 1) == 1);
@@ -105,6 +236,9 @@ static void sets(int listener, int set, int *ends, int *stream)
 	nothing(set);
 	CHECK(accept4(listener, NULL, NULL, SOCK_NONBLOCK) < 0 && errno == EAGAIN);
 
+	flags(set);
+	cancelled(listener);
+
 	/* The kernel's wakes whoever waits for both. */
 	CHECK(!pthread_create(&thread, NULL, later_write, &ends[1]));
 	CHECK(one(set, NULL) == PIPE && read(ends[0], &byte, 1) == 1);
@@ -123,6 +257,8 @@ static void sets(int listener, int set, int *ends, int *stream)
 	CHECK(!pthread_create(&thread, NULL, later_add, &change));
 	CHECK(one(set, &events) == STREAM && events == EPOLLOUT);
 	CHECK(!pthread_join(thread, NULL));
+	turns(set, ends);
+	two_workers(listener, *stream);
 
 	/* Nothing is asked for, nothing is told; once is once. */
 	CHECK(!control(set, EPOLL_CTL_MOD, *stream, EPOLLIN | EPOLLONESHOT, STREAM + 1));
@@ -237,6 +373,12 @@ static int server(struct sockaddr_in *address)
 	/* What is closed is in no set. */
 	char byte;
 	CHECK(one(set, NULL) == STREAM && read(stream, &byte, 1) == 0);
+	int told = 0;
+	for (double began = seconds(); seconds() - began < 0.1;) {
+		struct epoll_event found;
+		told += epoll_wait(set, &found, 1, 100) == 1;
+	}
+	CHECK(told < 50);
 	CHECK(!close(stream));
 	nothing(set);
 	CHECK(!close(listener) && !close(set));
