@@ -5,6 +5,7 @@ mod blocks;
 pub(crate) mod link;
 mod metrics;
 pub(crate) mod moving;
+mod patience;
 mod sending;
 mod service;
 mod state;

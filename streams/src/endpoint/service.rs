@@ -1,6 +1,7 @@
 //! Who drives an endpoint: whoever waits for a stream, and a thread while nobody does.
 
 use super::moving;
+use super::patience::Patience;
 use super::state::State;
 use super::waiters::{On, thread_waker};
 use crate::config::Config;
@@ -12,10 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use verbs_api::{CompletionChannel, Device};
 
-/// How long who waits polls before it sleeps.
-const POLLING: Duration = Duration::from_micros(50);
-/// How long it polls before it offers the processor to others between two polls: an answer that
-/// comes at once is not waited for.
+/// How long who waits polls before it offers the processor to others between two polls: an answer
+/// that comes at once is not waited for.
 const SPINNING: Duration = Duration::from_micros(4);
 /// Polls between two looks at the clock: some 0.1 us each where nothing comes.
 const CLOCK: u32 = 8;
@@ -190,6 +189,7 @@ impl Service {
         state.polling += 1;
         let begun = Instant::now();
         let (mut polls, mut polled, mut late) = (0_u32, Duration::ZERO, false);
+        let mut patience = Patience::new();
         loop {
             state.process();
             state.polls = state.polls.wrapping_add(1);
@@ -200,9 +200,10 @@ impl Service {
                 let now = Instant::now();
                 (polled, late) = (now.duration_since(begun), end.is_some_and(|end| now >= end));
             }
-            if found.is_some() || late || polled >= POLLING {
+            let is_over = found.is_some() || late;
+            if is_over || patience.is_over(polled, || self.device.counters().rx_packets) {
                 state.polling -= 1;
-                if found.is_some() || late {
+                if is_over {
                     wake_without(state);
                     return found;
                 }
