@@ -36,7 +36,7 @@ fn content(salt: u64, position: u64, len: usize) -> Vec<u8> {
 
 /// Sizes with which each way is used.
 fn victim() -> Config {
-    Config { write_from: 1500, read_from: 2500, ..small() }
+    Config { write_from: 1500, read_from: 2500, grants_max: 8, ..small() }
 }
 
 /// The server, a friend whose bytes go on, and what nobody may change.
@@ -50,6 +50,8 @@ pub struct Fuzz {
     pub rejected: u64,
     /// Those that ended by an error of the victim's.
     pub ended: u64,
+    /// Those that were granted more than a stream begins with.
+    pub grown: u64,
 }
 
 impl Fuzz {
@@ -70,7 +72,7 @@ impl Fuzz {
         assert!(peer.send(&message(long, &content(SAID, 0, full))));
         dead.push(peer.grant());
         drop((stream, peer));
-        Self { hostile, friends, guards, dead, connections: 0, rejected: 0, ended: 0 }
+        Self { hostile, friends, guards, dead, connections: 0, rejected: 0, ended: 0, grown: 0 }
     }
 
     /// A connection of this seed.
@@ -88,6 +90,9 @@ impl Fuzz {
             }
             let count = 1 + play.numbers.below(STEPS);
             let _ = (0..count).all(|_| play.step());
+            let open = play.peer.heard.granted.len() - play.used;
+            assert!(open <= victim().grants_max as usize, "seed {seed}: {open} grants");
+            self.grown += u64::from(open > victim().grants as usize);
             let (shown, result) = play.end();
             self.dead.extend(shown);
             self.dead.drain(..self.dead.len().saturating_sub(DEAD));
@@ -115,18 +120,21 @@ impl Fuzz {
 
     /// What was counted, and nothing is left.
     pub fn finish(self) {
-        let Self { hostile, friends, guards, connections, rejected, ended, .. } = self;
+        let Self { hostile, friends, guards, connections, rejected, ended, grown, .. } = self;
         let (violations, refused) = (hostile.violations(), hostile.refused());
         let stats = hostile.endpoint.stats();
         let rules = Violation::ALL.iter().zip(stats.violations);
         let rules: Vec<_> = rules.map(|(rule, count)| format!("{} {count}", rule.name())).collect();
-        println!("{connections} connections, {rejected} rejected, {ended} ended by an error");
+        println!(
+            "{connections} connections, {rejected} rejected, {ended} ended by an error, {grown} were granted more"
+        );
         println!("{refused} refused requests, {violations} violations: {}", rules.join(", "));
         println!("the victim sent {:?} messages by {:?}", stats.sent, Way::ALL);
         assert!(ended > connections / 4, "{ended} ended by an error");
         assert!(violations > connections / 8, "{violations} violations");
         assert!(rejected > connections / 50 && rejected < connections / 2, "{rejected} rejected");
         assert!(refused > connections / 50, "{refused} refused requests");
+        assert!(grown > connections / 1000, "{grown} were granted more");
         drop((guards, friends));
         until(|| hostile.endpoint.stats().streams == 0, "connections are left");
     }
@@ -438,7 +446,8 @@ impl<'a> Play<'a> {
     fn write(&mut self) -> bool {
         let Some(granted) = self.peer.heard.granted.get(self.used).copied() else { return self.say_much() };
         let len = 1 + self.numbers.below(granted.len as usize - Header::BYTES);
-        let header = self.header(Kind::Data, u32::try_from(len).expect("small"));
+        let waited = self.numbers.below(4) > 0;
+        let header = Header { waited, ..self.header(Kind::Data, u32::try_from(len).expect("small")) };
         let bytes = message(header, &content(SAID, self.position, len));
         let number = u32::try_from(self.used).expect("few");
         let written = self.peer.write(&bytes, at(granted, 0), Some(number)) == WcStatus::Success;
