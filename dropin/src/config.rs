@@ -29,6 +29,8 @@ pub enum Source {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceConfig {
     pub name: String,
+    /// Its place among those of the process.
+    pub index: u8,
     pub source: Source,
     /// What queue pairs of type RC speak.
     pub wire_mode: WireMode,
@@ -78,7 +80,8 @@ fn with_rank(text: &str, rank: Option<&str>) -> Result<String, ConfigError> {
 
 /// One device, or several that have names, each on a line of its own.
 fn parse_all(text: &str) -> Result<Vec<DeviceConfig>, ConfigError> {
-    Ok(NamedDevice::parse_all(text)?.into_iter().map(DeviceConfig::from).collect())
+    let devices = (0..=u8::MAX).zip(NamedDevice::parse_all(text)?);
+    Ok(devices.map(|(index, device)| DeviceConfig { index, ..device.into() }).collect())
 }
 
 /// One device of that name.
@@ -91,6 +94,7 @@ impl From<NamedDevice> for DeviceConfig {
     fn from(device: NamedDevice) -> Self {
         Self {
             name: device.name,
+            index: 0,
             source: port(device.spec),
             wire_mode: device.wire_mode,
             strict_placement: device.strict_placement,
@@ -134,8 +138,9 @@ fn listens(sockets: &str, path: &str) -> bool {
 }
 
 impl DeviceConfig {
-    /// A number that no other device has, as `verbs_api::DeviceAttr::node_guid` is. A device that
-    /// gets its port, or its end of a pair, when it opens has one of its process.
+    /// A number that no other device of the process has, and none of its network; that of the first
+    /// device is as `verbs_api::DeviceAttr::node_guid` is. A device that gets its port, or its end
+    /// of a pair, when it opens has one of its process.
     pub fn guid(&self) -> u64 {
         let mac = match &self.source {
             Source::Spec(spec) if !matches!(spec.transport, Transport::Pool { .. }) => {
@@ -147,7 +152,7 @@ impl DeviceConfig {
             }
         };
         let [a, b, c, d, e, f] = mac;
-        u64::from_be_bytes([a ^ 2, b, c, 0xFF, 0xFE, d, e, f])
+        u64::from_be_bytes([a ^ 2, b, c, 0xFF, 0xFE ^ self.index, d, e, f])
     }
 
     /// The address, if it is known before the device opens.

@@ -56,6 +56,7 @@ fn run(cli: &Cli) -> Result<()> {
         None => beside(&std::env::current_exe().map_err(Error::file("find", Path::new("this program")))?)?,
     };
     let program = &cli.command[0];
+    check_preloads(std::env::var_os("LD_PRELOAD").as_deref())?;
     let path = with_first(&library, std::env::var_os("LD_LIBRARY_PATH").as_deref());
     let preload = with_first(&library.join(PRELOAD), std::env::var_os("LD_PRELOAD").as_deref());
     let mut command = Command::new(program);
@@ -152,6 +153,18 @@ fn beside(program: &Path) -> Result<PathBuf> {
     })
 }
 
+/// Libraries that the user has loaded before others are there: the loader goes on without those
+/// that it does not find, and a program of sockets then over the kernel's TCP.
+fn check_preloads(list: Option<&OsStr>) -> Result<()> {
+    let list = list.unwrap_or_default().to_string_lossy();
+    let files =
+        list.split([':', ' ']).filter(|file| file.contains('/') && !file.contains('$')).map(Path::new);
+    match files.into_iter().find(|file| !file.exists()) {
+        None => Ok(()),
+        Some(file) => Err(Error::file("find", file)(io::Error::other("LD_PRELOAD names it"))),
+    }
+}
+
 /// A list of paths with one more, before the others.
 fn with_first(first: &Path, list: Option<&OsStr>) -> OsString {
     let mut all = first.as_os_str().to_owned();
@@ -171,6 +184,15 @@ mod tests {
         assert_eq!(with_first(Path::new("/a"), None), "/a");
         assert_eq!(with_first(Path::new("/a"), Some(OsStr::new(""))), "/a");
         assert_eq!(with_first(Path::new("/a"), Some(OsStr::new("/b:/c"))), "/a:/b:/c");
+    }
+
+    #[test]
+    fn a_library_that_is_to_be_loaded_first_must_be_there() {
+        let check = |list| check_preloads(Some(OsStr::new(list)));
+        assert!(check_preloads(None).is_ok() && check("").is_ok() && check("libsomewhere.so").is_ok());
+        assert!(check("/bin/sh:/bin/sh").is_ok() && check("/usr/$LIB/libsomewhere.so").is_ok());
+        let error = check("/bin/sh /nonexistent/librspreload.so").expect_err("none").to_string();
+        assert!(error.contains("/nonexistent/librspreload.so") && error.contains("LD_PRELOAD"), "{error}");
     }
 
     #[test]

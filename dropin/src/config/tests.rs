@@ -47,3 +47,12 @@ fn devices_of_a_pool_are_told_apart_by_their_process() {
     let asked = parse("srnic0", "pool:/run/pool.sock,ip=10.77.0.9").expect("as it should be");
     assert_eq!(asked.ip().map(|ip| ip.to_string()).as_deref(), Some("10.77.0.9"));
 }
+
+#[test]
+fn each_device_of_a_process_has_a_number_of_its_own() {
+    let text = "a = pool:/run/pool.sock\nb = pool:/run/pool.sock\nc = memif:/run/c.sock,role=server\n\
+                d = memif:/run/d.sock,role=server";
+    let guids: std::collections::BTreeSet<_> =
+        parse_all(text).expect("four devices").iter().map(DeviceConfig::guid).collect();
+    assert_eq!(guids.len(), 4);
+}

@@ -46,6 +46,12 @@ pub enum NamedDeviceError {
         /// What stands behind it.
         value: String,
     },
+    /// It is said twice, and once would do.
+    #[error("`{key}=` is said twice behind the device")]
+    Again {
+        /// What stands before `=`.
+        key: String,
+    },
     /// No speed.
     #[error("`speed={value}`: it is in gigabits a second, 1 to 1600")]
     Speed {
@@ -91,9 +97,15 @@ impl NamedDevice {
             strict_placement: false,
             speed: SPEED_DEFAULT,
         };
+        let mut said: Vec<&str> = Vec::new();
         for part in parts.filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            device.set(key.trim(), value.trim())?;
+            let key = key.trim_end();
+            device.set(key, value.trim_start())?;
+            if said.contains(&key) {
+                return Err(NamedDeviceError::Again { key: key.to_owned() });
+            }
+            said.push(key);
         }
         Ok(device)
     }

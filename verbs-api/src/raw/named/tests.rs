@@ -25,6 +25,7 @@ fn what_makes_no_sense_is_said_with_what_may_be() {
         ("sim:here;order=any", "`order=any`: behind the device there may be"),
         ("sim:here;speed=fast", "in gigabits a second"),
         ("sim:here;fast", "`fast=`"),
+        ("sim:here;order=strict;order=free", "`order=` is said twice"),
     ] {
         let error = NamedDevice::parse("srnic0", text).expect_err(text).to_string();
         assert!(error.contains(said), "{error}");
