@@ -154,6 +154,8 @@ pub fn inode_of(fd: RawFd) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::waiting;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn who_asks_while_another_thread_closes_waits_for_a_signal() {
@@ -162,5 +164,18 @@ mod tests {
         // SAFETY: nobody else has it.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
         assert_eq!(channel.until_event::<()>(fd), Ok(Step::Signal));
+    }
+
+    #[test]
+    fn a_thread_that_asks_while_another_closes_goes_on_waiting() {
+        let (channel, fd) = Channel::open(0).expect("a descriptor");
+        // SAFETY: nobody else has it.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        let waits = std::thread::spawn(move || waiting(&|| channel.until_event::<()>(fd)));
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {
+            assert!(!waits.is_finished(), "{:?}", waits.join());
+            std::thread::yield_now();
+        }
     }
 }
