@@ -56,9 +56,10 @@ fn run(cli: &Cli) -> Result<()> {
         None => beside(&std::env::current_exe().map_err(Error::file("find", Path::new("this program")))?)?,
     };
     let program = &cli.command[0];
-    check_preloads(std::env::var_os("LD_PRELOAD").as_deref())?;
+    let preloads = std::env::var_os("LD_PRELOAD");
+    check_preloads(preloads.as_deref())?;
     let path = with_first(&library, std::env::var_os("LD_LIBRARY_PATH").as_deref());
-    let preload = with_first(&library.join(PRELOAD), std::env::var_os("LD_PRELOAD").as_deref());
+    let preload = with_first(&library.join(PRELOAD), preloads.as_deref());
     let mut command = Command::new(program);
     command.args(&cli.command[1..]).env("SRNIC_DEVICE", devices);
     command.env("LD_LIBRARY_PATH", path).env("LD_PRELOAD", preload);
