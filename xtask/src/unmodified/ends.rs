@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use super::cases::End;
@@ -11,7 +10,6 @@ use super::{FAULTS, Place, Rows, pair, wait_for};
 use crate::error::{Error, Result};
 use crate::listening;
 use crate::process::{Process, free_port};
-use crate::repo;
 
 const SOURCE: &str = "xtask/src/unmodified/ends.c";
 const CANCEL: &str = "xtask/src/unmodified/cancel.c";
@@ -45,21 +43,14 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
 
 /// Threads that wait for events are cancelled.
 fn cancelled(place: &Place<'_>, poll: &str) -> Result<()> {
-    let program = place.dir.join("cancel");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-pthread", "-o"]).arg(&program).arg(repo::root().join(CANCEL)).arg("-libverbs");
-    repo::run(cc)?;
+    let program = place.built(CANCEL, &["-pthread"], &["-libverbs"])?;
     let command = place.command(&program.to_string_lossy(), &format!("sim:cancel{poll}"));
     Process::start("program", command, place.dir)?.finish(LIMIT)
 }
 
 /// The program, which finds the library when it runs.
 fn built(place: &Place<'_>) -> Result<PathBuf> {
-    let program = place.dir.join("ends");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-o"]).arg(&program).arg(repo::root().join(SOURCE)).arg("-ldl");
-    repo::run(cc)?;
-    Ok(program)
+    place.built(SOURCE, &[], &["-ldl"])
 }
 
 /// Every message arrives, though its sender exits as soon as it is complete.

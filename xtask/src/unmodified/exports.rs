@@ -72,10 +72,7 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
 
 /// Fails if NULL ends a process, or anything makes a function of ours end one.
 fn check(place: &Place<'_>) -> Result<()> {
-    let program = place.dir.join("exports");
-    let mut cc = Command::new("cc");
-    cc.arg("-O1").arg("-o").arg(&program).arg(repo::root().join(SOURCE)).args(["-libverbs", "-ldl"]);
-    repo::run(cc)?;
+    let program = place.built(SOURCE, &[], &["-libverbs", "-ldl"])?;
     let all = functions(&place.library.join(dropin::LIBRARY))?;
     let mut faults = Vec::new();
     for round in ROUNDS {

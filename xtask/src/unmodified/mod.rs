@@ -207,6 +207,16 @@ impl Place<'_> {
         format!("{before}memif:{},role={role}{behind}", self.socket().display())
     }
 
+    /// A program of our own in C, below the repository's root, with these options of the compiler
+    /// and libraries.
+    fn built(&self, source: &str, options: &[&str], libraries: &[&str]) -> Result<PathBuf> {
+        let program = self.dir.join(Path::new(source).file_stem().unwrap_or_default());
+        let mut cc = Command::new("cc");
+        cc.arg("-O1").args(options).arg("-o").arg(&program).arg(repo::root().join(source)).args(libraries);
+        repo::run(cc)?;
+        Ok(program)
+    }
+
     /// A program over the library, as users start it: `srnic run` becomes the program.
     fn command(&self, program: &str, device: &str) -> Command {
         let mut command = Command::new(self.tool);

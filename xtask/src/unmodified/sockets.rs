@@ -82,12 +82,7 @@ fn version_of(name: &str) -> Option<u32> {
 }
 
 fn built(place: &Place<'_>) -> Result<PathBuf> {
-    let program = place.dir.join("sockets");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-pthread", "-D_FILE_OFFSET_BITS=64", "-o"]).arg(&program);
-    cc.arg(repo::root().join(SOURCE));
-    repo::run(cc)?;
-    Ok(program)
+    place.built(SOURCE, &["-pthread", "-D_FILE_OFFSET_BITS=64"], &[])
 }
 
 /// Both ends of the program in C, whose server says when it is ready.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::{FAULTS, Place, Rows, last_line};
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::repo;
 
 const SOURCE: &str = "xtask/src/unmodified/threads.c";
 /// How long they are at work.
@@ -29,10 +28,8 @@ pub fn play(rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn run(place: &Place<'_>, devices: &str) -> Result<()> {
-    let (program, file) = (place.dir.join("threads"), place.dir.join("devices"));
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-pthread", "-o"]).arg(&program).arg(repo::root().join(SOURCE)).arg("-libverbs");
-    repo::run(cc)?;
+    let program = place.built(SOURCE, &["-pthread"], &["-libverbs"])?;
+    let file = place.dir.join("devices");
     fs::write(&file, devices).map_err(|e| Error::io("write", &file, &e))?;
     let mut command = Command::new(place.tool);
     command.arg("run").arg("--devices").arg(&file).arg("--").arg(&program).arg(SECONDS);
